@@ -1,0 +1,106 @@
+"""What a policy knows of a drafter: it grows a tree below some nodes, and is told what was committed."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from treegraft.settings import Configurable
+from treegraft.trace.records import Forward
+from treegraft.tree import DraftTree, path_scores
+
+
+@dataclass
+class Growth:
+    """What one `grow` did to the tree.
+
+    `candidates` are the nodes that may be expanded next (new or already there), `match` their match length (0 for
+    drafters that do not copy). `created` are the new nodes. `source` and `span`, aligned with `created`, are given by
+    drafters that copy from the context: the position copied from, and the match length of the span. `stopped` are the
+    parents whose children must not be expanded; `final` ends the drafting of this round.
+    """
+
+    created: np.ndarray
+    candidates: np.ndarray
+    merged: np.ndarray
+    match: np.ndarray
+    source: list[int] | None = None
+    span: list[int] | None = None
+    stopped: list[int] = field(default_factory=list)
+    final: bool = False
+
+
+@dataclass
+class Prefilled:
+    """What the target's pass over the prompt tells the drafters.
+
+    `tokens` and `logprobs` are [prompt, k]: the target's best next tokens at every prompt position and their log-probs
+    in 1e-5 nats, empty where no drafter asked for them.
+    """
+
+    prompt: Sequence[int]
+    tokens: np.ndarray
+    logprobs: np.ndarray
+
+
+@dataclass
+class Drafter(Configurable, ABC):
+    """Proposes tokens. A drafter serves one decode at a time: `begin`, then `grow` and `commit` round by round.
+
+    `name` is its kind in the registry. `state` is `context` if proposals depend on the context alone, else `history`.
+    `scores_tokens` says that proposals carry probabilities, which best-first policies need. `prefill_k` is how many of
+    the target's best tokens it wants to know at every prompt position.
+    """
+
+    name: ClassVar[str]
+    state: ClassVar[Literal["context", "history"]] = "context"
+    scores_tokens: ClassVar[bool] = True
+    prefill_k: ClassVar[int] = 0
+
+    id: int = field(default=0, init=False)
+    forwards: list[Forward] = field(default_factory=list, init=False, repr=False)
+
+    @property
+    def label(self) -> str:
+        """Name shown to the user."""
+        return self.name
+
+    @property
+    def parameters(self) -> int:
+        return 0
+
+    @property
+    def cached(self) -> int | None:
+        """Tokens in its KV cache, None for a drafter without one."""
+        return None
+
+    @property
+    def context_limit(self) -> int | None:
+        """Longest position + 1 that it can draft at, None for no limit."""
+        return None
+
+    @abstractmethod
+    def begin(self, prefilled: Prefilled, max_context: int) -> None:
+        """A new text starts; forget the last one."""
+
+    @abstractmethod
+    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
+        """Add children below `parents`: up to `k` a parent, in layer `layer` (from 1) of the round."""
+
+    @abstractmethod
+    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int]) -> None:
+        """The target accepted `path` (node ids, root left out); `tokens` (path and bonus) now end the context."""
+
+
+def add_topk(tree: DraftTree, parents: np.ndarray, tokens: np.ndarray, logprobs: np.ndarray, drafter: int) -> Growth:
+    """Add the [parents, k] best next tokens of a drafter that scores tokens; all of them become candidates."""
+    before = tree.size
+    scores = path_scores(tree.score[parents][:, None], logprobs)
+    nodes = tree.add(np.repeat(parents, tokens.shape[1]), tokens.ravel(), scores.ravel(), drafter)
+    nodes = nodes[nodes >= 0]
+    return Growth(created=np.arange(before, tree.size), candidates=nodes, merged=nodes[nodes < before],
+                  match=np.zeros(len(nodes), np.int64))

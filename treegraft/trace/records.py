@@ -1,0 +1,279 @@
+"""The records of a trace: one JSON object a line, told apart by `kind`.
+
+A trace file is one or more runs, each a `header`, then `pieces`, `prefill`, `round` lines and an `end`.
+Units, everywhere: log-probabilities and scores are integers in 1e-5 nats (`None` is minus infinity), times are
+integers in microseconds, node ids number the nodes of one round's tree with the root as 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+SCHEMA = 1
+"""Version of the format below; a reader refuses files that claim a higher one."""
+
+NATS = 100_000
+"""How many integer units one nat has in scores and log-probabilities."""
+
+TARGET = -1
+"""`Forward.model` of the target; drafters use their id (0, 1, ...)."""
+
+Logprob = int | None
+
+
+class Plain(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Base of the parts of a record."""
+
+
+# --- the header and its parts ---------------------------------------------------------------------------------------
+
+
+class TargetInfo(Plain):
+    name: str
+    revision: str = ""
+    dtype: str = ""
+    device: str = ""
+    vocab_size: int = 0
+    context_limit: int = 0
+    parameters: int = 0
+
+
+class DrafterInfo(Plain):
+    id: int
+    kind: str
+    name: str
+    parameters: int = 0
+    state: str = "context"
+    """`context`: proposals depend on the context alone; `history`: also on what earlier rounds verified."""
+    settings: dict[str, Any] = {}
+
+
+class PolicyInfo(Plain):
+    name: str
+    settings: dict[str, Any] = {}
+    drafters: list[int] = []
+    """Drafter ids in the order of the policy's roles."""
+
+
+class Decoding(Plain):
+    temperature: float = 0.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int | None = None
+    max_new_tokens: int = 0
+    max_context: int = 0
+    stop: list[str] = []
+    eos: list[int] = []
+
+
+class Prompt(Plain):
+    tokens: list[int]
+    text: str | None = None
+    messages: list[dict[str, str]] | None = None
+
+
+class Host(Plain):
+    machine: str = ""
+    accelerator: str = ""
+    threads: int = 0
+    python: str = ""
+    torch: str = ""
+    transformers: str = ""
+    treegraft: str = ""
+
+
+class CostCurve(Plain):
+    """Measured time of one forward over n tokens, `points` being [n, microseconds] pairs, at one context length."""
+
+    model: int
+    context: int
+    points: list[tuple[int, int]]
+
+
+class Clock(Plain):
+    """Constants frozen at warm-up, so that a replay decides with the numbers of the run."""
+
+    target: int
+    strong: int
+    call_budget: int
+
+
+class Header(Plain, tag="header", tag_field="kind"):
+    schema: int = SCHEMA
+    created: str
+    target: TargetInfo
+    policy: PolicyInfo
+    prompt: Prompt
+    drafters: list[DrafterInfo] = []
+    decoding: Decoding = msgspec.field(default_factory=Decoding)
+    group: str = ""
+    """Name shared by the turns of one conversation, or by the prompts of one category."""
+    index: int = 0
+    """Number of the prompt in its file, from 0."""
+    turn: int = 0
+    """Number of the user turn in its conversation, from 0."""
+    host: Host = msgspec.field(default_factory=Host)
+    costs: list[CostCurve] = []
+    clock: Clock | None = None
+
+
+# --- text and prefill -----------------------------------------------------------------------------------------------
+
+
+class Pieces(Plain, tag="pieces", tag_field="kind"):
+    """Bytes of tokens, before their first use: as text where they are UTF-8, else base64. Keys are token ids."""
+
+    text: dict[int, str] = {}
+    base64: dict[int, str] = {}
+
+
+class Prefill(Plain, tag="prefill", tag_field="kind"):
+    """The target's pass over the prompt. Row i of the flat [prompt, k] tables predicts the token at position i + 1."""
+
+    microseconds: int
+    k: int = 0
+    tokens: list[int] = []
+    logprobs: list[int] = []
+
+
+# --- a round --------------------------------------------------------------------------------------------------------
+
+
+class Nodes(Plain):
+    """The columns of all nodes of a round at its end, pruned ones included; `parent` of the root is -1.
+
+    `origin` is the id of the drafter that proposed the node first (-1 for the root), `proposers` the bit set of all."""
+
+    token: list[int]
+    parent: list[int]
+    origin: list[int]
+    score: list[Logprob]
+    proposers: list[int]
+
+
+class Expand(Plain, tag="expand", tag_field="kind"):
+    """A drafter proposed children for `parents`: `nodes` are new, `merged` were there already.
+
+    `lookup` also gives, aligned with `nodes`, the `match` length (tokens) of the copied span that a node belongs to and
+    the `source` position in the context that its token was copied from; `stopped` lists parents without enough matches.
+    """
+
+    layer: int
+    drafter: int
+    parents: list[int]
+    nodes: list[int]
+    scores: list[Logprob]
+    merged: list[int] = []
+    match: list[int] | None = None
+    source: list[int] | None = None
+    stopped: list[int] | None = None
+
+
+class Prune(Plain, tag="prune", tag_field="kind"):
+    """Selection of the nodes that go to the target: `kept` ids in ascending order, the root included."""
+
+    budget: int
+    rule: str
+    kept: list[int]
+
+
+class Walked(Plain):
+    """The target's view at one node of the accepted walk.
+
+    `tokens`, `logprobs`: the target's best next tokens. `children`, `ranks`: the node's verified children and the rank
+    of each under the target (0 is its favourite). `entropy` of the target's distribution, in 1e-5 nats."""
+
+    node: int
+    tokens: list[int]
+    logprobs: list[int]
+    children: list[int]
+    ranks: list[int]
+    entropy: int
+
+
+class Verify(Plain, tag="verify", tag_field="kind"):
+    """One target forward. Aligned with `order`: the target's favourite next token after the node (`argmax`) and the
+    log-probability of the node's own token after its parent (`logprob`, 0 for the root)."""
+
+    order: list[int]
+    argmax: list[int]
+    logprob: list[Logprob]
+    walk: list[Walked] = []
+
+
+class Tried(Plain):
+    """One child that the acceptance rule looked at: its target log-probability `p`, the draw `u`, and the verdict."""
+
+    node: int
+    p: Logprob
+    accepted: bool
+    u: float | None = None
+
+
+class Accept(Plain, tag="accept", tag_field="kind"):
+    """The accepted `path` (node ids, root left out) and the `bonus` token that follows it. The last `discarded` tokens
+    of path + bonus lie after the end of the text."""
+
+    rule: str
+    path: list[int]
+    tried: list[Tried]
+    bonus: int
+    discarded: int = 0
+
+
+Event = Expand | Prune | Verify | Accept
+
+
+class Forward(Plain):
+    """One model pass: whose (`TARGET` or a drafter id), over how many tokens, for how long."""
+
+    model: int
+    tokens: int
+    microseconds: int
+
+
+class Round(Plain, tag="round", tag_field="kind"):
+    """One draft tree and its verification.
+
+    `context` counts the tokens before and including the root. `times` holds wall time by phase: `draft`, `verify`,
+    `accept`, `commit`, `total`; `forwards` lie inside `draft` and `verify`. `kv` holds the cached tokens by model after
+    the round (key -1 is the target). `note` says why the round drafted less than the policy asked for."""
+
+    index: int
+    context: int
+    root: int
+    nodes: Nodes
+    events: list[Event]
+    times: dict[str, int] = {}
+    forwards: list[Forward] = []
+    kv: dict[int, int] = {}
+    note: str = ""
+
+
+# --- the end --------------------------------------------------------------------------------------------------------
+
+
+class Baseline(Plain):
+    """Plain decoding of the same prompt, measured in the same process."""
+
+    tokens: int
+    microseconds: int
+
+
+class End(Plain, tag="end", tag_field="kind"):
+    """`reason`: eos, stop, length, context, interrupted or error. `status`: speculating, plain, clipped or fell back;
+    `notes` say why. `microseconds` is the decode loop from the prefill's start, recording left out."""
+
+    reason: str
+    new_tokens: int
+    microseconds: int
+    status: str = "speculating"
+    notes: list[str] = []
+    recording: int = 0
+    """Microseconds that writing this trace took, on top of the loop."""
+    baseline: Baseline | None = None
+
+
+Record = Header | Pieces | Prefill | Round | End

@@ -1,0 +1,151 @@
+"""The draft tree: the only owner of node numbering, masks, positions, paths and selection.
+
+Node 0 is the root. Nodes are numbered in order of birth, so a parent always comes before its children; the children of
+one node never share a token. `mask[i, j]` says that j is i or an ancestor of i, which is what node i may attend to, and
+a node's position in the text is the context length - 1 + its depth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROOT = 0
+NEG_INF = -(1 << 60)
+"""Score of a node that no drafter has scored; sums stay at this value."""
+
+
+def path_scores(parent: np.ndarray, logprob: np.ndarray) -> np.ndarray:
+    """Cumulative scores of children: parent score + log-prob, in 1e-5 nats, with minus infinity absorbing."""
+    total = parent + logprob
+    return np.where((parent <= NEG_INF) | (logprob <= NEG_INF), NEG_INF, total)
+
+
+class DraftTree:
+    """A growing tree of drafted tokens under one root, as NumPy columns of length `size`.
+
+    Columns: `token`, `parent` (-1 for the root), `depth`, `origin` (drafter id, -1 for the root), `score` (cumulative
+    log-prob in 1e-5 nats), `proposers` (bit set of drafter ids). `mask` is [size, size], ancestor-or-self.
+    `context` counts the committed tokens including the root. `capacity` is the most nodes the tree will hold.
+    """
+
+    def __init__(self, root: int, context: int, capacity: int) -> None:
+        self.context = context
+        self.capacity = capacity
+        self.size = 1
+        self._columns = np.zeros((6, capacity), np.int64)
+        self._columns[:, ROOT] = (root, -1, 0, -1, 0, 0)
+        self._keys = np.full(capacity, -1, np.int64)
+        self._mask = np.zeros((capacity, capacity), bool)
+        self._mask[ROOT, ROOT] = True
+
+    @property
+    def token(self) -> np.ndarray:
+        return self._columns[0, : self.size]
+
+    @property
+    def parent(self) -> np.ndarray:
+        return self._columns[1, : self.size]
+
+    @property
+    def depth(self) -> np.ndarray:
+        return self._columns[2, : self.size]
+
+    @property
+    def origin(self) -> np.ndarray:
+        return self._columns[3, : self.size]
+
+    @property
+    def score(self) -> np.ndarray:
+        return self._columns[4, : self.size]
+
+    @property
+    def proposers(self) -> np.ndarray:
+        return self._columns[5, : self.size]
+
+    @property
+    def mask(self) -> np.ndarray:
+        return self._mask[: self.size, : self.size]
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Place of each node's token in the text, from 0."""
+        return self.depth + (self.context - 1)
+
+    @property
+    def room(self) -> int:
+        """How many nodes can still be added."""
+        return self.capacity - self.size
+
+    def add(self, parents: np.ndarray, tokens: np.ndarray, scores: np.ndarray, drafter: int) -> np.ndarray:
+        """Make sure that each (parent, token) pair has a node, and return the nodes' ids, aligned with the pairs.
+
+        New nodes get the cumulative `scores` and `drafter` as origin. Pairs that exist keep their node, score and
+        origin and only gain the drafter among their proposers. New pairs beyond the capacity are left out, marked -1.
+        Pairs must differ from one another, and parents must exist already.
+        """
+        keys = parents.astype(np.int64) << 32 | tokens
+        nodes = self._find(keys)
+        fresh = np.flatnonzero(nodes < 0)[: self.room]
+        ids = np.arange(self.size, self.size + len(fresh))
+        nodes[fresh] = ids
+        parent = parents[fresh]
+        depth = self._columns[2, parent] + 1
+        self._columns[:4, ids] = tokens[fresh], parent, depth, np.full(len(ids), drafter)
+        self._columns[4, ids] = scores[fresh]
+        self._keys[ids] = keys[fresh]
+        self._mask[ids] = self._mask[parent]
+        self._mask[ids, ids] = True
+        self.size += len(ids)
+        self._columns[5, nodes[nodes >= 0]] |= 1 << drafter
+        return nodes
+
+    def _find(self, keys: np.ndarray) -> np.ndarray:
+        """Node of each (parent << 32 | token) key, -1 where there is none."""
+        if self.size == 1 or len(keys) == 0:
+            return np.full(len(keys), -1)
+        order = np.argsort(self._keys[: self.size])
+        place = np.searchsorted(self._keys[: self.size], keys, sorter=order)
+        place = order[np.minimum(place, self.size - 1)]
+        return np.where(self._keys[place] == keys, place, -1)
+
+    def child(self, node: int, token: int) -> int:
+        """The child of `node` that holds `token`, -1 where there is none."""
+        return int(self._find(np.array([node << 32 | token]))[0])
+
+    def children(self, node: int) -> np.ndarray:
+        return np.flatnonzero(self.parent == node)
+
+    def path(self, node: int) -> np.ndarray:
+        """Ids from the root to `node`, both included."""
+        return np.flatnonzero(self._mask[node, : self.size])
+
+    def best(self, budget: int) -> np.ndarray:
+        """The root and up to `budget` best nodes with all their ancestors, ascending.
+
+        Nodes are taken by (score, shallower, older); a node whose missing ancestors do not fit is passed over, and
+        later ones may still fit (TreeGraft, final selection).
+        """
+        if self.size - 1 <= budget:
+            return np.arange(self.size)
+        ids = np.arange(1, self.size)
+        order = ids[np.lexsort((ids, self.depth[1:], -self.score[1:]))]
+        rank = np.zeros(self.size, np.int64)
+        rank[order] = np.arange(1, self.size)
+        if np.all(rank[self.parent[1:]] < rank[1:]):
+            return np.sort(np.append(ROOT, order[:budget]))
+        return self._best_closed(order, budget)
+
+    def _best_closed(self, order: np.ndarray, budget: int) -> np.ndarray:
+        """`best` where a node may outrank its parent: each node brings its missing ancestors along."""
+        kept = np.zeros(self.size, bool)
+        kept[ROOT] = True
+        left = budget
+        for node in order:
+            chain = self._mask[node, : self.size] & ~kept
+            missing = np.count_nonzero(chain)
+            if missing <= left:
+                kept |= chain
+                left -= missing
+                if left == 0:
+                    break
+        return np.flatnonzero(kept)
