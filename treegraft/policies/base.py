@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from treegraft.drafters.base import Drafter
+from treegraft.drafters.base import Drafter, Growth
 from treegraft.settings import Configurable
 from treegraft.trace.records import Event, Expand, Prune
 from treegraft.tree import NEG_INF, ROOT, DraftTree
@@ -35,13 +35,14 @@ class Round:
     kept: np.ndarray = field(default_factory=lambda: np.array([ROOT]))
     note: str = ""
 
-    def expand(self, drafter: Drafter, parents: np.ndarray, layer: int, k: int):
+    def expand(self, drafter: Drafter, parents: np.ndarray, layer: int, k: int) -> Growth:
         """Let `drafter` grow the tree below `parents`; returns its `Growth`."""
         growth = drafter.grow(self.tree, parents, layer, k)
         self.events.append(Expand(
             layer=layer, drafter=drafter.id, parents=parents.tolist(), nodes=growth.created.tolist(),
             scores=as_scores(self.tree.score[growth.created]), merged=growth.merged.tolist(),
             match=growth.span, source=growth.source, stopped=growth.stopped or None))
+        self.note = self.note or growth.note
         return growth
 
     def prune(self, budget: int) -> None:
@@ -77,11 +78,6 @@ class Policy(Configurable, ABC):
     @property
     @abstractmethod
     def capacity(self) -> int: ...
-
-    @property
-    def depth_limit(self) -> int:
-        """The deepest node that it can draft."""
-        return getattr(self, "depth", 0)
 
     @abstractmethod
     def draft(self, round: Round) -> None:

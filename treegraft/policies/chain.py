@@ -24,12 +24,10 @@ class Chain(Policy):
     def capacity(self) -> int:
         return 1 + self.length
 
-    @property
-    def depth_limit(self) -> int:
-        return self.length
-
     def draft(self, round: Round) -> None:
         tip = np.array([ROOT])
         for layer in range(1, self.length + 1):
             tip = round.expand(round.drafters[0], tip, layer, 1).candidates
+            if len(tip) == 0:
+                break
         round.prune(self.length)

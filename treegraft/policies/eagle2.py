@@ -34,4 +34,6 @@ class Eagle2(Policy):
         for layer in range(1, self.depth + 1):
             growth = round.expand(round.drafters[0], frontier, layer, self.top_k)
             frontier = highest(round.tree, growth.candidates, self.top_k)
+            if len(frontier) == 0:
+                break
         round.prune(self.budget)

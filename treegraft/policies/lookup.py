@@ -27,10 +27,6 @@ class Lookup(Policy):
     def capacity(self) -> int:
         return max(self.budget + 1, 1 + self.top_k + self.layers * self.top_k**2)
 
-    @property
-    def depth_limit(self) -> int:
-        return self.layers + 16
-
     def draft(self, round: Round) -> None:
         frontier = np.array([ROOT])
         for layer in range(1, self.layers + 1):
