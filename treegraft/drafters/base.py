@@ -39,11 +39,12 @@ class Growth:
 class Prefilled:
     """What the target's pass over the prompt tells the drafters.
 
-    `tokens` and `logprobs` are [prompt, k]: the target's best next tokens at every prompt position and their log-probs
+    `root` is the token that the target chose after the prompt. `tokens` and `logprobs` are [prompt, k]: the target's best next tokens at every prompt position and their log-probs
     in 1e-5 nats, empty where no drafter asked for them.
     """
 
     prompt: Sequence[int]
+    root: int
     tokens: np.ndarray
     logprobs: np.ndarray
 
@@ -63,7 +64,6 @@ class Drafter(Configurable, ABC):
     prefill_k: ClassVar[int] = 0
 
     id: int = field(default=0, init=False)
-    forwards: list[Forward] = field(default_factory=list, init=False, repr=False)
 
     @property
     def label(self) -> str:
@@ -79,14 +79,14 @@ class Drafter(Configurable, ABC):
         """Tokens in its KV cache, None for a drafter without one."""
         return None
 
-    @property
-    def context_limit(self) -> int | None:
-        """Longest position + 1 that it can draft at, None for no limit."""
-        return None
+    def read_forwards(self) -> list[Forward]:
+        """Its model forwards since the last call, in order, with their times."""
+        return []
 
     @abstractmethod
-    def begin(self, prefilled: Prefilled, max_context: int) -> None:
-        """A new text starts; forget the last one."""
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        """A new text of at most `max_context` tokens starts, with trees of at most `capacity` nodes; forget the last
+        one."""
 
     @abstractmethod
     def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:

@@ -1,0 +1,81 @@
+"""The decode loop of tree-based speculative decoding. Read this file first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from treegraft.drafters.base import Drafter, Prefilled
+from treegraft.models.target import Answers, Target
+from treegraft.policies.base import Policy, Round
+from treegraft.stop import Stop
+from treegraft.tree import DraftTree
+from treegraft.verify import accept_greedy
+
+
+@dataclass
+class Step:
+    """One finished round: what was drafted, what the target answered, what was accepted.
+
+    `path` are the accepted nodes, `tokens` their tokens and the bonus; the first `taken` of them belong to the text.
+    `seconds` is the wall time of each phase.
+    """
+
+    round: Round
+    answers: Answers
+    path: np.ndarray
+    tokens: list[int]
+    taken: int
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def prefill(target: Target, drafters: Sequence[Drafter], prompt: list[int], max_context: int,
+            capacity: int) -> Prefilled:
+    """Read the prompt with the target and the drafters; chooses the first root."""
+    prefilled = target.prefill(prompt, max((drafter.prefill_k for drafter in drafters), default=0))
+    for drafter in drafters:
+        drafter.begin(prefilled, max_context, capacity)
+    return prefilled
+
+
+def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefilled: Prefilled, stop: Stop,
+           max_context: int) -> Iterator[Step]:
+    """Draft, verify, accept, commit, until `stop` says that the text has ended; yields every round.
+
+    Greedy decoding: the output is what the target would write alone, whatever the drafters propose.
+    """
+    root, context = prefilled.root, len(prefilled.prompt) + 1
+    stop.take([root])
+    while not stop.reason:
+        clock = Phases()
+        tree = DraftTree(root, context, policy.capacity)
+        round = Round(tree, drafters, limit=max_context - context)
+        policy.draft(round)
+        clock.lap("draft")
+        answers = target.verify(tree, round.kept)
+        clock.lap("verify")
+        path, bonus = accept_greedy(tree, round.kept, answers.argmax)
+        clock.lap("accept")
+        tokens = [*tree.token[path].tolist(), bonus]
+        target.commit(tree, round.kept, path)
+        for drafter in drafters:
+            drafter.commit(tree, path, tokens)
+        clock.lap("commit")
+        yield Step(round, answers, path, tokens, stop.take(tokens), clock.seconds)
+        root, context = bonus, context + len(tokens)
+
+
+class Phases:
+    """Wall time by phase, each lap from the end of the one before."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.seconds[phase] = now - self._last
+        self._last = now

@@ -1,0 +1,177 @@
+"""A causal LM with a preallocated KV cache whose rows the caller addresses: append, keep a path, crop."""
+
+from __future__ import annotations
+
+import inspect
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+
+PREFILL_CHUNK = 512
+"""Prompt tokens in one forward: bounds the size of masks and logits."""
+
+
+class UnsupportedModel(ValueError):
+    """The model's attention or cache cannot carry a draft tree; the text says why."""
+
+
+class RowLayer(CacheLayerMixin):
+    """One layer's rows: writes new keys and values in place behind `rows.length` and returns views."""
+
+    is_sliding = False
+
+    def __init__(self, rows: RowCache, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self.rows, self.keys, self.values = rows, keys, values
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """The rows exist from the start."""
+
+    def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args,
+               **kwargs) -> tuple[torch.Tensor, torch.Tensor]:
+        start = self.rows.length
+        end = start + key_states.shape[-2]
+        self.keys[:, :, start:end] = key_states
+        self.values[:, :, start:end] = value_states
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self.rows.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        return self.rows.length
+
+    def get_max_length(self) -> int:
+        return self.keys.shape[-2]
+
+    get_max_cache_shape = get_max_length
+
+
+class RowCache(Cache):
+    """Keys and values of all layers in a few large tensors [layers, 1, heads, rows, dim], so that moving rows is one
+    call a tensor. `length` rows are in use."""
+
+    def __init__(self, shapes: DynamicCache, max_rows: int) -> None:
+        self.length = 0
+        self.buffers = []
+        groups = defaultdict(list)
+        for index, layer in enumerate(shapes.layers):
+            if getattr(layer, "keys", None) is None or layer.keys.ndim != 4:
+                raise UnsupportedModel(f"Layer {index} of the model keeps {type(layer).__name__} state, not plain keys "
+                                       "and values, so a draft tree cannot be verified in one pass. Use a model whose "
+                                       "layers are all attention (full or sliding window).")
+            for name in ("keys", "values"):
+                tensor = getattr(layer, name)
+                groups[(tensor.shape[1], tensor.shape[3], tensor.dtype, tensor.device)].append((index, name))
+        views: dict[tuple[int, str], torch.Tensor] = {}
+        for (heads, dim, dtype, device), members in groups.items():
+            buffer = torch.zeros((len(members), 1, heads, max_rows, dim), dtype=dtype, device=device)
+            self.buffers.append(buffer)
+            views.update(zip(members, buffer, strict=True))
+        super().__init__(layers=[RowLayer(self, views[i, "keys"], views[i, "values"])
+                                 for i in range(len(shapes.layers))])
+
+    def keep(self, start: int, rows: np.ndarray) -> None:
+        """Move `rows` to directly behind the first `start` rows and forget all others."""
+        end = start + len(rows)
+        if not np.array_equal(rows, np.arange(start, end)):
+            for buffer in self.buffers:
+                index = torch.from_numpy(rows).to(buffer.device)
+                buffer[..., start:end, :] = buffer.index_select(-2, index)
+        self.length = end
+
+
+class CachedModel:
+    """Runs a Hugging Face causal LM over tokens that see a chosen set of cached rows.
+
+    `max_rows` is how many tokens the cache holds. `vocab` cuts the logits to the tokens that the tokenizer has
+    (embedding matrices are often padded). Batch size is 1.
+
+    Errors: `UnsupportedModel` for attention that is neither full nor sliding window.
+    """
+
+    def __init__(self, model: torch.nn.Module, max_rows: int, vocab: int | None = None) -> None:
+        self.model = model
+        self.max_rows = max_rows
+        self.vocab = vocab
+        self.device = model.get_input_embeddings().weight.device
+        self.dtype = model.dtype
+        accepts = inspect.signature(model.forward).parameters
+        self._cache_argument = "cache" if "cache" in accepts else "past_key_values"
+        self._windows = attention_windows(model.config)
+        self._positions = np.zeros(max_rows, np.int64)
+        with torch.inference_mode():
+            probe = DynamicCache()
+            model(torch.zeros((1, 1), dtype=torch.long, device=self.device), **{self._cache_argument: probe},
+                  use_cache=True)
+            self.cache = RowCache(probe, max_rows)
+
+    @property
+    def length(self) -> int:
+        """Rows in use."""
+        return self.cache.length
+
+    def reset(self) -> None:
+        self.cache.length = 0
+
+    def keep(self, start: int, rows: np.ndarray) -> None:
+        """Make `rows` (int64 row numbers) the rows start, start + 1, ...; forget all behind them."""
+        self._positions[start:start + len(rows)] = self._positions[rows]
+        self.cache.keep(start, rows)
+
+    @torch.inference_mode()
+    def forward(self, tokens: np.ndarray, positions: np.ndarray, visible: np.ndarray, logits: int = 0) -> torch.Tensor:
+        """Append `tokens` as rows and return logits [n, vocab] of the last `logits` of them (0: of all).
+
+        `positions` are places in the text. `visible` is bool [n, length + n]: which rows each token attends to, the
+        tokens themselves being the last n columns.
+        """
+        start, end = self.length, self.length + len(tokens)
+        if end > self.max_rows:
+            raise IndexError(f"the cache holds {self.max_rows} tokens; {end} were asked for")
+        self._positions[start:end] = positions
+        output = self.model(
+            input_ids=torch.from_numpy(np.ascontiguousarray(tokens))[None].to(self.device),
+            position_ids=torch.from_numpy(np.ascontiguousarray(positions))[None].to(self.device),
+            attention_mask=self._mask(positions, visible), use_cache=True, logits_to_keep=logits,
+            **{self._cache_argument: self.cache})
+        self.cache.length = end
+        return output.logits[0, :, :self.vocab]
+
+    def append(self, tokens: np.ndarray, logits: int = 1) -> Iterator[torch.Tensor]:
+        """Append running text a chunk at a time, yielding each chunk's logits (see `forward`)."""
+        for chunk in np.array_split(tokens, range(PREFILL_CHUNK, len(tokens), PREFILL_CHUNK)):
+            positions = np.arange(self.length, self.length + len(chunk))
+            visible = np.arange(self.length + len(chunk)) <= positions[:, None]
+            yield self.forward(chunk, positions, visible, logits)
+
+    def _mask(self, positions: np.ndarray, visible: np.ndarray) -> torch.Tensor | dict[str, torch.Tensor]:
+        """The additive 4-D mask, one a layer type where layers differ."""
+        masks = {}
+        for kind, window in self._windows.items():
+            seen = visible
+            if window is not None:
+                seen = visible & (positions[:, None] - self._positions[: visible.shape[1]] < window)
+            mask = torch.zeros(seen.shape, dtype=self.dtype)
+            mask.masked_fill_(torch.from_numpy(~seen), torch.finfo(self.dtype).min)
+            masks[kind] = mask[None, None].to(self.device)
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def attention_windows(config) -> dict[str, int | None]:
+    """Sliding window (tokens, None for full attention) by layer type, for the layer types that the model has.
+
+    Errors: `UnsupportedModel` for any other kind of attention.
+    """
+    config = config.get_text_config()
+    window = getattr(config, "sliding_window", None)
+    kinds = set(getattr(config, "layer_types", None) or ["sliding_attention" if window else "full_attention"])
+    known = {"full_attention": None, "sliding_attention": window}
+    if kinds - known.keys():
+        raise UnsupportedModel(f"The model has layers of type {', '.join(sorted(kinds - known.keys()))}; draft trees "
+                               f"need full_attention or sliding_attention throughout.")
+    return {kind: known[kind] for kind in sorted(kinds)}

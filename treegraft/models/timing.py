@@ -1,0 +1,43 @@
+"""Timing of model forwards without stalling the device: events on CUDA, a clock elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from treegraft.trace.records import Forward
+
+
+class Stopwatch:
+    """Times the forwards of one model. On CUDA the times are read once a round, when the device has passed them."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._cuda = device.type == "cuda"
+        self._laps: list[tuple[int, object, object]] = []
+
+    @contextmanager
+    def lap(self, tokens: int) -> Iterator[None]:
+        """Time one forward over `tokens` tokens."""
+        start = self._now()
+        yield
+        self._laps.append((tokens, start, self._now()))
+
+    def _now(self):
+        if not self._cuda:
+            return time.perf_counter()
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def read(self, model: int) -> list[Forward]:
+        """The laps since the last reading, as forwards of `model` (a drafter id or TARGET)."""
+        laps, self._laps = self._laps, []
+        if not self._cuda:
+            return [Forward(model=model, tokens=n, microseconds=round((end - start) * 1e6)) for n, start, end in laps]
+        if laps:
+            laps[-1][2].synchronize()
+        return [Forward(model=model, tokens=n, microseconds=round(start.elapsed_time(end) * 1e3))
+                for n, start, end in laps]
