@@ -119,7 +119,15 @@ class Header(Plain, tag="header", tag_field="kind"):
     clock: Clock | None = None
 
 
-# --- text and prefill -----------------------------------------------------------------------------------------------
+# --- time, text and prefill -----------------------------------------------------------------------------------------------
+
+
+class Forward(Plain):
+    """One model pass: whose (`TARGET` or a drafter id), over how many tokens, for how long."""
+
+    model: int
+    tokens: int
+    microseconds: int
 
 
 class Pieces(Plain, tag="pieces", tag_field="kind"):
@@ -130,12 +138,15 @@ class Pieces(Plain, tag="pieces", tag_field="kind"):
 
 
 class Prefill(Plain, tag="prefill", tag_field="kind"):
-    """The target's pass over the prompt. Row i of the flat [prompt, k] tables predicts the token at position i + 1."""
+    """The target's pass over the prompt, which chose `root`, the first output token. Row i of the flat [prompt, k]
+    tables predicts the token at position i + 1."""
 
     microseconds: int
+    root: int
     k: int = 0
     tokens: list[int] = []
     logprobs: list[int] = []
+    forwards: list[Forward] = []
 
 
 # --- a round --------------------------------------------------------------------------------------------------------
@@ -224,14 +235,6 @@ class Accept(Plain, tag="accept", tag_field="kind"):
 
 
 Event = Expand | Prune | Verify | Accept
-
-
-class Forward(Plain):
-    """One model pass: whose (`TARGET` or a drafter id), over how many tokens, for how long."""
-
-    model: int
-    tokens: int
-    microseconds: int
 
 
 class Round(Plain, tag="round", tag_field="kind"):

@@ -1,0 +1,118 @@
+"""The output text of a run, token by token: what the drafter wrote, what the target chose, what fell off the end.
+
+A token's text is taken from the bytes of the whole output, not from the token alone: the text of a character that is
+split over several tokens belongs to the token that completes it, and the tokens before it have none.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from treegraft.trace.reader import Run
+
+PREFILL = -1
+"""`round` of the first token, which the target chose when it read the prompt."""
+
+Kind = Literal["drafted", "chosen", "discarded"]
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token of the output: its `id`, its part of the text, and where it came from.
+
+    `chosen` tokens are the target's own (the first token and each round's bonus), `drafted` ones were drafted and
+    accepted, `discarded` ones lie after the end of the text. `round` is `PREFILL` for the first token.
+    """
+
+    id: int
+    text: str
+    kind: Kind
+    round: int
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """The tokens that one round added to the text."""
+
+    round: int
+    tokens: list[Token]
+
+    @property
+    def text(self) -> str:
+        """Its part of the output text, without what was discarded."""
+        return "".join(token.text for token in self.tokens if token.kind != "discarded")
+
+
+def chunks(run: Run) -> list[Chunk]:
+    """The output of `run` by round, in order, the first token as a chunk of its own."""
+    kinds = list(_kinds(run))
+    end = sum(kind != "discarded" for _, _, kind in kinds)
+    pieces = [run.pieces.get(token, b"\xef\xbf\xbd") for _, token, _ in kinds]
+    texts = token_texts(pieces[:end]) + token_texts(pieces[end:])
+    found: list[Chunk] = []
+    for (number, token, kind), text in zip(kinds, texts, strict=True):
+        if not found or found[-1].round != number:
+            found.append(Chunk(number, []))
+        found[-1].tokens.append(Token(token, text, kind, number))
+    return found
+
+
+def _kinds(run: Run) -> Iterator[tuple[int, int, Kind]]:
+    """Round, token id and kind of each token of the output, and after them of those that were discarded."""
+    if run.output:
+        yield PREFILL, run.output[0], "chosen"
+    for round in run.rounds:
+        accept = round.event("accept")
+        tokens = [round.record.nodes.token[node] for node in accept.path] + [accept.bonus]
+        for place, token in enumerate(tokens):
+            kept = place < len(tokens) - accept.discarded
+            drafted = place < len(accept.path)
+            yield round.record.index, token, ("drafted" if drafted else "chosen") if kept else "discarded"
+
+
+def token_texts(pieces: Sequence[bytes]) -> list[str]:
+    """Text of each token of a stream, given the tokens' bytes; joined, they are the text of the whole stream.
+
+    Bytes that belong to no character become a replacement character; all else reads as if decoded in one go.
+    """
+    ends, end = [], 0
+    for piece in pieces:
+        end += len(piece)
+        ends.append(end)
+    texts: list[list[str]] = [[] for _ in pieces]
+    token = place = 0
+    for letter in b"".join(pieces).decode("utf-8", "surrogateescape"):
+        place += 1 if _is_broken(letter) else len(letter.encode())
+        while ends[token] < place:
+            token += 1
+        texts[token].append(letter)
+    return [re.sub("[\udc80-\udcff]+", "\ufffd", "".join(letters)) for letters in texts]
+
+
+def _is_broken(letter: str) -> bool:
+    """Whether it stands for one byte that is not UTF-8."""
+    return "\udc80" <= letter <= "\udcff"
+
+
+def visible(text: str, keep: Iterable[str] = ()) -> str:
+    """`text` with everything escaped that moves, hides or reorders what stands beside it, except the letters in `keep`.
+
+    These are control characters, line breaks, bidirectional and other format characters, and unassigned code points.
+    """
+    return "".join(letter if letter in keep or _is_plain(letter) else _escape(letter) for letter in text)
+
+
+def _is_plain(letter: str) -> bool:
+    return letter == " " or unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+
+
+def _escape(letter: str) -> str:
+    known = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+    code = ord(letter)
+    return known.get(letter) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000
+                                 else f"\\U{code:08x}")

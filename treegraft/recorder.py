@@ -1,0 +1,96 @@
+"""Turns finished rounds into trace records, in memory and in a file, and keeps its own time apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from treegraft.drafters.base import Prefilled
+from treegraft.engine import Step
+from treegraft.policies.base import as_scores
+from treegraft.trace.reader import Run
+from treegraft.trace.records import Accept, End, Forward, Header, Nodes, Prefill, Record, Round
+from treegraft.trace.writer import Writer
+
+
+class Recorder:
+    """Records one run. `run` holds the records so far; `writer`, if given, gets them as they come.
+
+    `pieces_of` gives the bytes of token ids. `seconds` is the time that recording has taken.
+    """
+
+    def __init__(self, header: Header, pieces_of: Callable[[Sequence[int]], dict[int, bytes]],
+                 writer: Writer | None = None) -> None:
+        self.header = header
+        self.run = Run(header, {}, None, [], None)
+        self.seconds = 0.0
+        self._pieces_of, self._writer = pieces_of, writer
+        self._rounds: list[Round] = self.run.records
+        self._write(header)
+        self._know(header.prompt.tokens)
+
+    def piece(self, token: int) -> bytes:
+        """The bytes of one token."""
+        self._know([token])
+        return self.run.pieces[token]
+
+    def prefill(self, prefilled: Prefilled, seconds: float, forwards: list[Forward]) -> None:
+        with self._timed():
+            self._know([prefilled.root, *prefilled.tokens.ravel().tolist()])
+            self.run.prefill = Prefill(
+                microseconds=round(seconds * 1e6), root=prefilled.root, k=prefilled.tokens.shape[1],
+                tokens=prefilled.tokens.ravel().tolist(), logprobs=prefilled.logprobs.ravel().tolist(),
+                forwards=forwards)
+            self._write(self.run.prefill)
+
+    def round(self, step: Step, forwards: list[Forward], cached: dict[int, int]) -> None:
+        with self._timed():
+            tree = step.round.tree
+            verify, tried = step.answers.describe(step.path)
+            accept = Accept(rule="greedy", path=step.path.tolist(), tried=tried, bonus=step.tokens[-1],
+                            discarded=len(step.tokens) - step.taken)
+            nodes = Nodes(token=tree.token.tolist(), parent=tree.parent.tolist(), origin=tree.origin.tolist(),
+                          score=as_scores(tree.score), proposers=tree.proposers.tolist())
+            times = {phase: round(seconds * 1e6) for phase, seconds in step.seconds.items()}
+            record = Round(
+                index=len(self._rounds), context=tree.context, root=nodes.token[0], nodes=nodes,
+                events=[*step.round.events, verify, accept], times=times | {"total": sum(times.values())},
+                forwards=forwards, kv=cached, note=step.round.note)
+            self._know(nodes.token, verify.argmax, *(walked.tokens for walked in verify.walk))
+            self._write(record)
+            self._rounds.append(record)
+
+    def end(self, reason: str, new_tokens: int, seconds: float) -> None:
+        status, notes = self._status()
+        self.run.end = End(reason=reason, new_tokens=new_tokens, status=status, notes=notes,
+                           microseconds=round((seconds - self.seconds) * 1e6), recording=round(self.seconds * 1e6))
+        self._write(self.run.end)
+
+    def _status(self) -> tuple[str, list[str]]:
+        """Whether the run speculated, and why not where it did not."""
+        notes = list(dict.fromkeys(record.note for record in self._rounds if record.note))
+        if not self.header.drafters:
+            return "plain", notes
+        if self._rounds and all(len(record.nodes.token) == 1 for record in self._rounds):
+            return "fell back", notes or ["no drafter proposed a token in any round"]
+        return ("clipped" if notes else "speculating"), notes
+
+    def _know(self, *tokens: Iterable[int]) -> None:
+        """Make sure that the trace has the bytes of all these tokens before it uses them."""
+        new = set().union(*tokens) - self.run.pieces.keys()
+        if new:
+            pieces = self._pieces_of(sorted(new))
+            self.run.pieces.update(pieces)
+            if self._writer:
+                self._writer.pieces(pieces)
+
+    def _write(self, record: Record) -> None:
+        if self._writer:
+            self._writer.write(record)
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - start

@@ -1,0 +1,180 @@
+"""Record a decode: choose the drafters for a policy, run the engine, write down every round."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+
+from treegraft.costs import measure_costs
+from treegraft.drafters.base import Drafter
+from treegraft.engine import decode, prefill
+from treegraft.models import Pair
+from treegraft.models.target import Target
+from treegraft.models.tokenizer import encode_prompt, piece_bytes
+from treegraft.policies.base import Policy
+from treegraft.recorder import Recorder
+from treegraft.stop import Stop
+from treegraft.trace import records
+from treegraft.trace.reader import Run, TracedRound
+from treegraft.trace.records import TARGET, DrafterInfo, Header
+from treegraft.trace.writer import Writer
+
+DEFAULT_CONTEXT = 2048
+"""Tokens that the caches hold unless the prompt and the answer need more."""
+
+
+class RunError(ValueError):
+    """A run that cannot start: the text says what was given, what is allowed and what to do."""
+
+
+@dataclass
+class Recording:
+    """A finished run: `run` holds its records, `text` what was written, `path` its trace file if one was asked for."""
+
+    run: Run
+    path: Path | None = None
+
+    @property
+    def text(self) -> str:
+        return self.run.text
+
+    @property
+    def trace(self) -> Run:
+        return self.run
+
+
+def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *,
+           drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
+           max_new_tokens: int = 256, max_context: int | None = None, stop: Sequence[str] = (), raw: bool = False,
+           group: str = "", index: int = 0, turn: int = 0, costs: bool = False,
+           on_round: Callable[[TracedRound], None] | None = None) -> Recording:
+    """Decode `prompt` (text, or chat messages) with `policy` and record it.
+
+    `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
+    goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
+    `costs` measures how long forwards over 1 to 64 tokens take, for the header. `on_round` is called after every round
+    and may raise `KeyboardInterrupt` to stop; what was recorded until then is kept.
+
+    Errors: `RunError` for a prompt or drafters that do not fit; `TraceError` if the trace cannot be written.
+    """
+    chosen = choose_drafters(pair, policy, drafters)
+    tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
+    max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
+    header = describe_run(pair, policy, chosen, records.Prompt(
+        tokens=tokens, text=rendered, messages=None if isinstance(prompt, str) else list(prompt)))
+    header.decoding = records.Decoding(max_new_tokens=max_new_tokens, max_context=max_context, stop=list(stop),
+                                       eos=sorted(pair.target.eos_ids))
+    header.group, header.index, header.turn = group, index, turn
+    with ExitStack() as stack:
+        stack.enter_context(pair.lock)
+        target = Target(pair.target.cached(max_context))
+        if costs:
+            header.costs = measure_costs(target, chosen)
+        if out is not None:
+            writer = stack.enter_context(Writer(out))
+        recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
+        run_to_end(recorder, target, policy, chosen, on_round)
+    return Recording(recorder.run, Path(out) if out is not None else None)
+
+
+def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Sequence[Drafter],
+               on_round: Callable[[TracedRound], None] | None) -> None:
+    """Decode until the text ends, recording; an interrupt or an error still ends the trace in good order."""
+    decoding, prompt = recorder.header.decoding, recorder.header.prompt.tokens
+    stop = Stop(decoding.eos, decoding.stop, decoding.max_new_tokens, decoding.max_context - len(prompt),
+                recorder.piece)
+    start, reason = time.perf_counter(), "error"
+    try:
+        prefilled = prefill(target, drafters, prompt, decoding.max_context, policy.capacity)
+        recorder.prefill(prefilled, time.perf_counter() - start, forwards(target, drafters))
+        for step in decode(target, policy, drafters, prefilled, stop, decoding.max_context):
+            recorder.round(step, forwards(target, drafters), cached_tokens(target, drafters))
+            if on_round:
+                on_round(recorder.run.rounds[-1])
+        reason = stop.reason
+    except KeyboardInterrupt:
+        reason = "interrupted"
+    finally:
+        recorder.end(reason, stop.new_tokens, time.perf_counter() - start)
+
+
+def forwards(target: Target, drafters: Sequence[Drafter]) -> list[records.Forward]:
+    """The model forwards since the last call, drafters first."""
+    return [lap for model in (*drafters, target) for lap in model.read_forwards()]
+
+
+def cached_tokens(target: Target, drafters: Sequence[Drafter]) -> dict[int, int]:
+    """Tokens in each KV cache, by model."""
+    kept = {drafter.id: drafter.cached for drafter in drafters if drafter.cached is not None}
+    return {TARGET: target.cached.length, **kept}
+
+
+def choose_drafters(pair: Pair, policy: Policy, names: Sequence[str] | None) -> list[Drafter]:
+    """The drafters for the roles of `policy`, numbered in role order.
+
+    Errors: `RunError` for an unknown drafter, the wrong number, or one that cannot fill its role.
+    """
+    if names is not None and len(names) != len(policy.roles):
+        raise RunError(f"policy {policy.name} takes {len(policy.roles)} drafter(s) "
+                       f"({', '.join(role.name for role in policy.roles) or 'none'}); {len(names)} given: "
+                       f"{', '.join(names) or 'none'}.")
+    chosen: list[Drafter] = []
+    for place, role in enumerate(policy.roles):
+        fitting = {name: drafter for name, drafter in pair.drafters.items()
+                   if drafter.scores_tokens == role.scores_tokens}
+        name = names[place] if names is not None else next(iter(fitting), None)
+        if name not in fitting:
+            known = ", ".join(pair.drafters) or "none"
+            why = "cannot fill" if name in pair.drafters else "is not there for"
+            raise RunError(f"drafter {name!r} {why} the role {role.name!r} of policy {policy.name}, which "
+                           f"{role.help}. Fitting: {', '.join(fitting) or 'none'}; the pair has: {known}.")
+        drafter = fitting[name]
+        drafter.id = place
+        chosen.append(drafter)
+    return chosen
+
+
+def context_size(pair: Pair, prompt: int, new: int, capacity: int, asked: int | None) -> int:
+    """How many tokens the caches must hold. Errors: `RunError` where the prompt leaves no room for an answer."""
+    limit = pair.target.context_limit
+    if asked is not None and not 2 <= asked <= limit:
+        raise RunError(f"max_context was {asked}; allowed: 2 to {limit}, the context of {pair.target.name}.")
+    size = asked or min(limit, max(DEFAULT_CONTEXT, prompt + new + capacity))
+    if prompt >= size:
+        raise RunError(f"the prompt has {prompt} tokens and the context holds {size}: no room for an answer. "
+                       "Shorten the prompt" + (" or raise max_context." if size < limit else "."))
+    return size
+
+
+def describe_run(pair: Pair, policy: Policy, drafters: Sequence[Drafter], prompt: records.Prompt) -> Header:
+    """The header of a run's trace."""
+    target = pair.target
+    return Header(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        target=records.TargetInfo(
+            name=target.name, revision=target.revision, dtype=str(target.dtype).removeprefix("torch."),
+            device=str(target.device), vocab_size=target.vocab_size, context_limit=target.context_limit,
+            parameters=target.parameters),
+        drafters=[DrafterInfo(id=d.id, kind=d.name, name=d.label, parameters=d.parameters, state=d.state,
+                              settings=d.settings) for d in drafters],
+        policy=records.PolicyInfo(name=policy.name, settings=policy.settings, drafters=[d.id for d in drafters]),
+        prompt=prompt, host=describe_host())
+
+
+def describe_host() -> records.Host:
+    """The machine and the versions that a run's times belong to."""
+    cuda = torch.cuda.is_available()
+    return records.Host(
+        machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        accelerator=torch.cuda.get_device_name() if cuda else "", threads=torch.get_num_threads(),
+        python=platform.python_version(), torch=torch.__version__, transformers=version("transformers"),
+        treegraft=version("treegraft"))
