@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torch
 
-from treegraft.costs import measure_costs
 from treegraft.drafters.base import Drafter
 from treegraft.engine import decode, prefill
 from treegraft.models import Pair
+from treegraft.models.cache import COST_CONTEXT, cost_points
 from treegraft.models.target import Target
 from treegraft.models.tokenizer import encode_prompt, piece_bytes
 from treegraft.policies.base import Policy
@@ -105,6 +105,13 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
         reason = "interrupted"
     finally:
         recorder.end(reason, stop.new_tokens, time.perf_counter() - start)
+
+
+def measure_costs(target: Target, drafters: Sequence[Drafter]) -> list[records.CostCurve]:
+    """How long forwards over 1 to 64 tokens take, for the target and each drafter that runs a model."""
+    points = {TARGET: cost_points(target.cached)} | {drafter.id: drafter.cost_points() for drafter in drafters}
+    return [records.CostCurve(model=model, context=COST_CONTEXT, points=curve)
+            for model, curve in points.items() if curve]
 
 
 def forwards(target: Target, drafters: Sequence[Drafter]) -> list[records.Forward]:

@@ -83,6 +83,10 @@ class Drafter(Configurable, ABC):
         """Its model forwards since the last call, in order, with their times."""
         return []
 
+    def cost_points(self) -> list[tuple[int, int]]:
+        """[tokens, microseconds] of its forwards, measured now; empty for a drafter that runs no model."""
+        return []
+
     @abstractmethod
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
         """A new text of at most `max_context` tokens starts, with trees of at most `capacity` nodes; forget the last

@@ -10,12 +10,16 @@ import numpy as np
 import torch
 
 from treegraft.drafters.base import Drafter, Growth, Prefilled, add_topk
-from treegraft.models.cache import CachedModel
+from treegraft.models.cache import CachedModel, cost_points
 from treegraft.models.timing import Stopwatch
 from treegraft.models.topk import top_tokens
 from treegraft.settings import setting
 from treegraft.trace.records import Forward
 from treegraft.tree import DraftTree
+
+
+DEFAULT_ROWS = 2048
+"""Rows of its cache before a text asks for more."""
 
 
 def with_short_head(model: torch.nn.Module, ids: torch.Tensor) -> torch.nn.Module:
@@ -72,8 +76,7 @@ class LM(Drafter):
         return self._stopwatch.read(self.id)
 
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
-        if self._cached is None or self._cached.max_rows < max_context + capacity:
-            self._cached = self._open(max_context + capacity)
+        self._open(max_context + capacity)
         self._limit = min(max_context, getattr(self.model.config.get_text_config(), "max_position_embeddings", max_context))
         self._stopwatch = Stopwatch(self._cached.device)
         self._cached.reset()
@@ -86,7 +89,16 @@ class LM(Drafter):
                 for _ in self._cached.append(prompt):
                     pass
 
+    def cost_points(self) -> list[tuple[int, int]]:
+        return cost_points(self._open(0))
+
     def _open(self, rows: int) -> CachedModel:
+        """The cached model, with at least `rows` rows."""
+        if self._cached is None or self._cached.max_rows < rows:
+            self._cached = self._make_cached(max(rows, DEFAULT_ROWS))
+        return self._cached
+
+    def _make_cached(self, rows: int) -> CachedModel:
         vocab = self.vocab or self.model.config.get_text_config().vocab_size
         if not 0 < self.draft_vocab < vocab:
             return CachedModel(self.model, rows, self.vocab)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import statistics
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -10,8 +11,15 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
+from treegraft.models.timing import Stopwatch
+
 PREFILL_CHUNK = 512
 """Prompt tokens in one forward: bounds the size of masks and logits."""
+
+COST_SIZES = (1, 8, 16, 32, 64)
+COST_CONTEXT = 256
+COST_REPEATS = 3
+"""A cost curve: tokens a forward, behind how many cached ones, and how often each is timed."""
 
 
 class UnsupportedModel(ValueError):
@@ -175,3 +183,22 @@ def attention_windows(config) -> dict[str, int | None]:
         raise UnsupportedModel(f"The model has layers of type {', '.join(sorted(kinds - known.keys()))}; draft trees "
                                f"need full_attention or sliding_attention throughout.")
     return {kind: known[kind] for kind in sorted(kinds)}
+
+
+def cost_points(cached: CachedModel, context: int = COST_CONTEXT) -> list[tuple[int, int]]:
+    """[tokens, median microseconds] of forwards of one model behind `context` cached tokens."""
+    context = min(context, cached.max_rows - COST_SIZES[-1])
+    cached.reset()
+    for _ in cached.append(np.zeros(context, np.int64)):
+        pass
+    stopwatch = Stopwatch(cached.device)
+    points = []
+    for size in COST_SIZES:
+        for _ in range(1 + COST_REPEATS):
+            with stopwatch.lap(size):
+                for logits in cached.append(np.zeros(size, np.int64), logits=0):
+                    logits.argmax(-1)
+            cached.keep(context, np.zeros(0, np.int64))
+        times = [lap.microseconds for lap in stopwatch.read(0)[1:]]
+        points.append((size, round(statistics.median(times))))
+    return points

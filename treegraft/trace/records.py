@@ -30,7 +30,7 @@ class Plain(msgspec.Struct, kw_only=True, omit_defaults=True):
 # --- the header and its parts ---------------------------------------------------------------------------------------
 
 
-class TargetInfo(Plain):
+class TargetInfo(Plain, kw_only=True):
     name: str
     revision: str = ""
     dtype: str = ""
@@ -40,7 +40,7 @@ class TargetInfo(Plain):
     parameters: int = 0
 
 
-class DrafterInfo(Plain):
+class DrafterInfo(Plain, kw_only=True):
     id: int
     kind: str
     name: str
@@ -50,14 +50,14 @@ class DrafterInfo(Plain):
     settings: dict[str, Any] = {}
 
 
-class PolicyInfo(Plain):
+class PolicyInfo(Plain, kw_only=True):
     name: str
     settings: dict[str, Any] = {}
     drafters: list[int] = []
     """Drafter ids in the order of the policy's roles."""
 
 
-class Decoding(Plain):
+class Decoding(Plain, kw_only=True):
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: int = 0
@@ -68,13 +68,13 @@ class Decoding(Plain):
     eos: list[int] = []
 
 
-class Prompt(Plain):
+class Prompt(Plain, kw_only=True):
     tokens: list[int]
     text: str | None = None
     messages: list[dict[str, str]] | None = None
 
 
-class Host(Plain):
+class Host(Plain, kw_only=True):
     machine: str = ""
     accelerator: str = ""
     threads: int = 0
@@ -84,7 +84,7 @@ class Host(Plain):
     treegraft: str = ""
 
 
-class CostCurve(Plain):
+class CostCurve(Plain, kw_only=True):
     """Measured time of one forward over n tokens, `points` being [n, microseconds] pairs, at one context length."""
 
     model: int
@@ -92,7 +92,7 @@ class CostCurve(Plain):
     points: list[tuple[int, int]]
 
 
-class Clock(Plain):
+class Clock(Plain, kw_only=True):
     """Constants frozen at warm-up, so that a replay decides with the numbers of the run."""
 
     target: int
@@ -100,7 +100,7 @@ class Clock(Plain):
     call_budget: int
 
 
-class Header(Plain, tag="header", tag_field="kind"):
+class Header(Plain, kw_only=True, tag="header", tag_field="kind"):
     schema: int = SCHEMA
     created: str
     target: TargetInfo
@@ -122,7 +122,7 @@ class Header(Plain, tag="header", tag_field="kind"):
 # --- time, text and prefill -----------------------------------------------------------------------------------------------
 
 
-class Forward(Plain):
+class Forward(Plain, kw_only=True):
     """One model pass: whose (`TARGET` or a drafter id), over how many tokens, for how long."""
 
     model: int
@@ -130,14 +130,14 @@ class Forward(Plain):
     microseconds: int
 
 
-class Pieces(Plain, tag="pieces", tag_field="kind"):
+class Pieces(Plain, kw_only=True, tag="pieces", tag_field="kind"):
     """Bytes of tokens, before their first use: as text where they are UTF-8, else base64. Keys are token ids."""
 
     text: dict[int, str] = {}
     base64: dict[int, str] = {}
 
 
-class Prefill(Plain, tag="prefill", tag_field="kind"):
+class Prefill(Plain, kw_only=True, tag="prefill", tag_field="kind"):
     """The target's pass over the prompt, which chose `root`, the first output token. Row i of the flat [prompt, k]
     tables predicts the token at position i + 1."""
 
@@ -152,7 +152,7 @@ class Prefill(Plain, tag="prefill", tag_field="kind"):
 # --- a round --------------------------------------------------------------------------------------------------------
 
 
-class Nodes(Plain):
+class Nodes(Plain, kw_only=True):
     """The columns of all nodes of a round at its end, pruned ones included; `parent` of the root is -1.
 
     `origin` is the id of the drafter that proposed the node first (-1 for the root), `proposers` the bit set of all."""
@@ -164,7 +164,7 @@ class Nodes(Plain):
     proposers: list[int]
 
 
-class Expand(Plain, tag="expand", tag_field="kind"):
+class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     """A drafter proposed children for `parents`: `nodes` are new, `merged` were there already.
 
     `lookup` also gives, aligned with `nodes`, the `match` length (tokens) of the copied span that a node belongs to and
@@ -182,7 +182,7 @@ class Expand(Plain, tag="expand", tag_field="kind"):
     stopped: list[int] | None = None
 
 
-class Prune(Plain, tag="prune", tag_field="kind"):
+class Prune(Plain, kw_only=True, tag="prune", tag_field="kind"):
     """Selection of the nodes that go to the target: `kept` ids in ascending order, the root included."""
 
     budget: int
@@ -190,7 +190,7 @@ class Prune(Plain, tag="prune", tag_field="kind"):
     kept: list[int]
 
 
-class Walked(Plain):
+class Walked(Plain, kw_only=True):
     """The target's view at one node of the accepted walk.
 
     `tokens`, `logprobs`: the target's best next tokens. `children`, `ranks`: the node's verified children and the rank
@@ -204,7 +204,7 @@ class Walked(Plain):
     entropy: int
 
 
-class Verify(Plain, tag="verify", tag_field="kind"):
+class Verify(Plain, kw_only=True, tag="verify", tag_field="kind"):
     """One target forward. Aligned with `order`: the target's favourite next token after the node (`argmax`) and the
     log-probability of the node's own token after its parent (`logprob`, 0 for the root)."""
 
@@ -214,7 +214,7 @@ class Verify(Plain, tag="verify", tag_field="kind"):
     walk: list[Walked] = []
 
 
-class Tried(Plain):
+class Tried(Plain, kw_only=True):
     """One child that the acceptance rule looked at: its target log-probability `p`, the draw `u`, and the verdict."""
 
     node: int
@@ -223,7 +223,7 @@ class Tried(Plain):
     u: float | None = None
 
 
-class Accept(Plain, tag="accept", tag_field="kind"):
+class Accept(Plain, kw_only=True, tag="accept", tag_field="kind"):
     """The accepted `path` (node ids, root left out) and the `bonus` token that follows it. The last `discarded` tokens
     of path + bonus lie after the end of the text."""
 
@@ -237,7 +237,7 @@ class Accept(Plain, tag="accept", tag_field="kind"):
 Event = Expand | Prune | Verify | Accept
 
 
-class Round(Plain, tag="round", tag_field="kind"):
+class Round(Plain, kw_only=True, tag="round", tag_field="kind"):
     """One draft tree and its verification.
 
     `context` counts the tokens before and including the root. `times` holds wall time by phase: `draft`, `verify`,
@@ -258,14 +258,14 @@ class Round(Plain, tag="round", tag_field="kind"):
 # --- the end --------------------------------------------------------------------------------------------------------
 
 
-class Baseline(Plain):
+class Baseline(Plain, kw_only=True):
     """Plain decoding of the same prompt, measured in the same process."""
 
     tokens: int
     microseconds: int
 
 
-class End(Plain, tag="end", tag_field="kind"):
+class End(Plain, kw_only=True, tag="end", tag_field="kind"):
     """`reason`: eos, stop, length, context, interrupted or error. `status`: speculating, plain, clipped or fell back;
     `notes` say why. `microseconds` is the decode loop from the prefill's start, recording left out."""
 
