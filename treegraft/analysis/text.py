@@ -102,13 +102,13 @@ def _is_broken(letter: str) -> bool:
 def visible(text: str, keep: Iterable[str] = ()) -> str:
     """`text` with everything escaped that moves, hides or reorders what stands beside it, except the letters in `keep`.
 
-    These are control characters, line breaks, bidirectional and other format characters, and unassigned code points.
+    These are control characters, line breaks, bidirectional and other format characters, and spaces other than the common one.
     """
     return "".join(letter if letter in keep or _is_plain(letter) else _escape(letter) for letter in text)
 
 
 def _is_plain(letter: str) -> bool:
-    return letter == " " or unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+    return letter == " " or unicodedata.category(letter) not in {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 
 
 def _escape(letter: str) -> str:

@@ -1,0 +1,279 @@
+"""Acceptance, speed and where the time went, over one run or many.
+
+Over many runs every number is micro-averaged: counts are added up first, then divided. A ratio is None where its
+denominator is 0. `DEFINITIONS` says what each number means in the words that tables and pages show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treegraft.trace.records import TARGET
+
+if TYPE_CHECKING:
+    from treegraft.trace.reader import Run, TracedRound
+
+DEFINITIONS = {
+    "rounds": "Verifications by the target: one draft tree each.",
+    "tokens": "Output tokens, the first one (chosen when the prompt was read) included.",
+    "accepted": "A: drafted tokens that became part of the text; bonus tokens are not counted.",
+    "drafted": "D: nodes that the target verified, the root not counted.",
+    "tau": "Mean acceptance length with the bonus: 1 + A / rounds.",
+    "mean accepted": "Mean acceptance length without the bonus: A / rounds.",
+    "node yield": "A / D. Small by design for a tree: of siblings at most one can be accepted.",
+    "marginal": "Acceptance at depth i: rounds with at least i accepted / all rounds.",
+    "conditional": "Acceptance at depth i: rounds with at least i accepted / rounds with at least i - 1 accepted.",
+    "proposed": "Rounds whose verified tree reached depth i; beyond it nothing could be accepted.",
+    "histogram": "H[j]: rounds with exactly j accepted. The sum of H is the rounds, the sum of j x H[j] is A.",
+    "rejected rounds": "Rounds that verified drafted nodes and accepted none.",
+    "undrafted rounds": "Rounds in which nothing was drafted: plain decoding of one token.",
+    "tokens/s": "Measured: output tokens / time of the decode loop from the start of reading the prompt, recording left "
+                "out, over finished runs. Batch size 1.",
+    "speedup": "Measured tokens/s / measured tokens/s of plain decoding of the same prompts, where that was run.",
+    "phases": "Wall time by phase over all rounds; other is the rest of the rounds' total.",
+    "forwards": "Model passes, the tokens that went through them, and their time, which lies inside the phases.",
+    "origin": "The drafter that proposed a node first.",
+}
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """part / whole, None where whole is 0."""
+    return part / whole if whole else None
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Acceptance at one depth (1 is the root's children), in rounds: `accepted` at least that deep, `reached` the depth
+    above, `proposed` a node there."""
+
+    depth: int
+    accepted: int
+    reached: int
+    proposed: int
+    rounds: int
+
+    @property
+    def marginal(self) -> float | None:
+        return ratio(self.accepted, self.rounds)
+
+    @property
+    def conditional(self) -> float | None:
+        return ratio(self.accepted, self.reached)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The nodes that one drafter proposed first: drafted at all, sent to the target, accepted into the text."""
+
+    name: str
+    grown: int
+    verified: int
+    accepted: int
+
+
+@dataclass(frozen=True)
+class ModelTime:
+    """All passes of one model over the rounds (the prefill is not among them)."""
+
+    name: str
+    forwards: int
+    tokens: int
+    microseconds: int
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Output tokens and the microseconds that they took."""
+
+    tokens: int = 0
+    microseconds: int = 0
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        return ratio(self.tokens * 1e6, self.microseconds)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Counts over some runs and the ratios that follow from them; see `DEFINITIONS`.
+
+    `histogram[j]` counts the rounds with j accepted; `by_draft_length[d][j]` those whose verified tree was d deep.
+    `phases` are microseconds. `speed` covers finished runs; `paired` and `baseline` cover the runs with a measured
+    baseline. `reasons`, `statuses` and `notes` count runs (`notes` also rounds) by their text.
+    """
+
+    runs: int
+    rounds: int
+    tokens: int
+    accepted: int
+    drafted: int
+    grown: int
+    discarded: int
+    rejected_rounds: int
+    undrafted_rounds: int
+    histogram: list[int]
+    by_draft_length: dict[int, list[int]]
+    depths: list[Depth]
+    origins: list[Origin]
+    phases: dict[str, int]
+    models: list[ModelTime]
+    speed: Speed
+    paired: Speed
+    baseline: Speed
+    recording: int
+    reasons: dict[str, int]
+    statuses: dict[str, int]
+    notes: dict[str, int]
+    broken: list[str]
+    """Identities that the trace does not keep; empty for a sound one."""
+
+    @property
+    def tau(self) -> float | None:
+        return None if self.rounds == 0 else 1 + self.accepted / self.rounds
+
+    @property
+    def mean_accepted(self) -> float | None:
+        return ratio(self.accepted, self.rounds)
+
+    @property
+    def node_yield(self) -> float | None:
+        return ratio(self.accepted, self.drafted)
+
+    @property
+    def speedup(self) -> float | None:
+        if not self.baseline.tokens_per_second or not self.paired.tokens_per_second:
+            return None
+        return self.paired.tokens_per_second / self.baseline.tokens_per_second
+
+
+def summary(runs: Run | Iterable[Run]) -> Summary:
+    """The summary of one run, or of several together."""
+    runs = [runs] if hasattr(runs, "header") else list(runs)
+    count = _Count()
+    for run in runs:
+        count.add_run(run)
+    return count.summary(len(runs))
+
+
+def by_group(runs: Iterable[Run]) -> dict[str, Summary]:
+    """A summary for each `header.group`, in order of appearance."""
+    groups: dict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        groups[run.header.group].append(run)
+    return {group: summary(members) for group, members in groups.items()}
+
+
+class _Count:
+    """What is added up over runs and rounds."""
+
+    def __init__(self) -> None:
+        self.total: Counter[str] = Counter()
+        self.lengths: Counter[tuple[int, int]] = Counter()
+        self.origins: dict[str, np.ndarray] = {}
+        self.models: dict[str, np.ndarray] = {}
+        self.phases: Counter[str] = Counter()
+        self.ends: dict[str, Counter[str]] = {"reason": Counter(), "status": Counter(), "note": Counter()}
+        self.speeds = {name: [0, 0] for name in ("speed", "paired", "baseline")}
+        self.broken: list[str] = []
+
+    def add_run(self, run: Run) -> None:
+        names = {drafter.id: drafter.name for drafter in run.header.drafters}
+        tokens = len(run.output)
+        for round in run.rounds:
+            self._add_round(round, names)
+        self.phases["prefill"] += run.prefill.microseconds if run.prefill else 0
+        self.total["tokens"] += tokens
+        self._add_end(run, tokens)
+
+    def _add_end(self, run: Run, tokens: int) -> None:
+        end = run.end
+        self.ends["reason"][end.reason if end else "unfinished"] += 1
+        self.ends["status"][end.status if end else "unfinished"] += 1
+        if end is None:
+            return
+        self.ends["note"].update(end.notes)
+        self.total["recording"] += end.recording
+        self._add_speed("speed", end.new_tokens, end.microseconds)
+        if end.baseline:
+            self._add_speed("paired", end.new_tokens, end.microseconds)
+            self._add_speed("baseline", end.baseline.tokens, end.baseline.microseconds)
+        if end.new_tokens != tokens:
+            self.broken.append(f"prompt {run.header.index}, turn {run.header.turn}: its rounds hold {tokens} output "
+                               f"tokens, its end record says {end.new_tokens}")
+
+    def _add_speed(self, name: str, tokens: int, microseconds: int) -> None:
+        self.speeds[name][0] += tokens
+        self.speeds[name][1] += microseconds
+
+    def _add_round(self, round: TracedRound, names: dict[int, str]) -> None:
+        record = round.record
+        verified = np.array(round.event("verify").order)[1:]
+        length = int(round.tree.depth[verified].max(initial=0))
+        self.lengths[length, round.accepted] += 1
+        self.total.update(
+            rounds=1, drafted=len(verified), grown=len(record.nodes.token) - 1, discarded=round.event("accept").discarded,
+            rejected=len(verified) > 0 and round.accepted == 0, undrafted=len(verified) == 0)
+        self._add_origins(record.nodes.origin, verified, round.path[: round.accepted], names)
+        self._add_times(record, names)
+        if record.note:
+            self.ends["note"][record.note] += 1
+
+    def _add_origins(self, origin: list[int], verified: np.ndarray, kept: list[int], names: dict[int, str]) -> None:
+        """Count nodes grown, verified and accepted by the name of the drafter that they come from."""
+        origins = np.array(origin)
+        for column, some in enumerate((origins[1:], origins[verified], origins[list(kept)] if len(kept) else [])):
+            ids, counts = np.unique(some, return_counts=True)
+            for drafter, number in zip(ids.tolist(), counts.tolist()):
+                self.origins.setdefault(names.get(drafter, f"drafter {drafter}"), np.zeros(3, int))[column] += number
+
+    def _add_times(self, record, names: dict[int, str]) -> None:
+        phases = {name: time for name, time in record.times.items() if name != "total"}
+        self.phases.update(phases)
+        self.phases["other"] += max(record.times.get("total", 0) - sum(phases.values()), 0)
+        for forward in record.forwards:
+            name = "target" if forward.model == TARGET else names.get(forward.model, f"drafter {forward.model}")
+            self.models.setdefault(name, np.zeros(3, int))[:] += 1, forward.tokens, forward.microseconds
+
+    def summary(self, runs: int) -> Summary:
+        total, histogram = self.total, Counter()
+        for (_, accepted), rounds in self.lengths.items():
+            histogram[accepted] += rounds
+        accepted = int(sum(counts[2] for counts in self.origins.values()))
+        return Summary(
+            runs=runs, rounds=total["rounds"], tokens=total["tokens"], accepted=accepted, drafted=total["drafted"],
+            grown=total["grown"], discarded=total["discarded"], rejected_rounds=total["rejected"],
+            undrafted_rounds=total["undrafted"], histogram=_dense(histogram), depths=self._depths(),
+            by_draft_length={length: _dense(Counter({a: n for (d, a), n in self.lengths.items() if d == length}))
+                             for length in sorted({length for length, _ in self.lengths})},
+            origins=[Origin(name, *counts.tolist()) for name, counts in self.origins.items()],
+            phases={name: time for name, time in self.phases.items() if time}, 
+            models=[ModelTime(name, *counts.tolist()) for name, counts in self.models.items()],
+            **{name: Speed(*pair) for name, pair in self.speeds.items()}, recording=total["recording"],
+            reasons=dict(self.ends["reason"]), statuses=dict(self.ends["status"]), notes=dict(self.ends["note"]),
+            broken=self.broken + _identities(total["rounds"], accepted, histogram))
+
+    def _depths(self) -> list[Depth]:
+        deepest = max((length for length, _ in self.lengths), default=0)
+        rounds = self.total["rounds"]
+        at_least = [sum(n for (_, accepted), n in self.lengths.items() if accepted >= depth)
+                    for depth in range(deepest + 1)]
+        proposed = [sum(n for (length, _), n in self.lengths.items() if length >= depth) for depth in range(deepest + 1)]
+        return [Depth(depth, at_least[depth], at_least[depth - 1], proposed[depth], rounds)
+                for depth in range(1, deepest + 1)]
+
+
+def _dense(counts: Counter[int]) -> list[int]:
+    return [counts[value] for value in range(max(counts, default=-1) + 1)]
+
+
+def _identities(rounds: int, accepted: int, histogram: Counter[int]) -> list[str]:
+    """The identities between the histogram (by round) and the counts (by node) that do not hold."""
+    checks = {f"the histogram sums to {histogram.total()}, but there are {rounds} rounds": histogram.total() == rounds,
+              f"the histogram says {(by_round := sum(j * n for j, n in histogram.items()))} accepted tokens, "
+              f"the nodes say {accepted}": by_round == accepted}
+    return [text for text, holds in checks.items() if not holds]
