@@ -7,11 +7,16 @@ a node's position in the text is the context length - 1 + its depth.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 ROOT = 0
 NEG_INF = -(1 << 60)
 """Score of a node that no drafter has scored; sums stay at this value."""
+
+FIRST_ROWS = 512
+"""Nodes that memory is set aside for at first; the tree doubles it when it grows beyond."""
 
 
 def path_scores(parent: np.ndarray, logprob: np.ndarray) -> np.ndarray:
@@ -26,16 +31,18 @@ class DraftTree:
     Columns: `token`, `parent` (-1 for the root), `depth`, `origin` (drafter id, -1 for the root), `score` (cumulative
     log-prob in 1e-5 nats), `proposers` (bit set of drafter ids). `mask` is [size, size], ancestor-or-self.
     `context` counts the committed tokens including the root. `capacity` is the most nodes the tree will hold.
+    Columns are views: writing into `score` or `proposers` changes the tree.
     """
 
     def __init__(self, root: int, context: int, capacity: int) -> None:
         self.context = context
         self.capacity = capacity
         self.size = 1
-        self._columns = np.zeros((6, capacity), np.int64)
+        rows = min(capacity, FIRST_ROWS)
+        self._columns = np.zeros((6, rows), np.int64)
         self._columns[:, ROOT] = (root, -1, 0, -1, 0, 0)
-        self._keys = np.full(capacity, -1, np.int64)
-        self._mask = np.zeros((capacity, capacity), bool)
+        self._nodes: dict[int, int] = {}
+        self._mask = np.zeros((rows, rows), bool)
         self._mask[ROOT, ROOT] = True
 
     @property
@@ -84,33 +91,46 @@ class DraftTree:
         Pairs must differ from one another, and parents must exist already.
         """
         keys = parents.astype(np.int64) << 32 | tokens
-        nodes = self._find(keys)
-        fresh = np.flatnonzero(nodes < 0)[: self.room]
-        ids = np.arange(self.size, self.size + len(fresh))
-        nodes[fresh] = ids
-        parent = parents[fresh]
-        depth = self._columns[2, parent] + 1
-        self._columns[:4, ids] = tokens[fresh], parent, depth, np.full(len(ids), drafter)
-        self._columns[4, ids] = scores[fresh]
-        self._keys[ids] = keys[fresh]
-        self._mask[ids] = self._mask[parent]
-        self._mask[ids, ids] = True
-        self.size += len(ids)
+        nodes = np.array([self._nodes.get(key, -1) for key in keys.tolist()], np.int64)
         self._columns[5, nodes[nodes >= 0]] |= 1 << drafter
+        fresh = np.flatnonzero(nodes < 0)[: self.room]
+        nodes[fresh] = self.append(parents[fresh], tokens[fresh], scores[fresh], drafter)
         return nodes
 
-    def _find(self, keys: np.ndarray) -> np.ndarray:
-        """Node of each (parent << 32 | token) key, -1 where there is none."""
-        if self.size == 1 or len(keys) == 0:
-            return np.full(len(keys), -1)
-        order = np.argsort(self._keys[: self.size])
-        place = np.searchsorted(self._keys[: self.size], keys, sorter=order)
-        place = order[np.minimum(place, self.size - 1)]
-        return np.where(self._keys[place] == keys, place, -1)
+    def append(self, parents: Sequence[int] | np.ndarray, tokens: Sequence[int] | np.ndarray,
+               scores: Sequence[int] | np.ndarray, drafter: int) -> np.ndarray:
+        """Append new nodes in the given order and return their ids; a parent may be a node of the same call.
+
+        The caller vouches that every (parent, token) pair is new, that parents come first, and that `room` suffices.
+        """
+        start, stop = self.size, self.size + len(parents)
+        self._reserve(stop)
+        ids = np.arange(start, stop)
+        token, parent, depth, origin, score, proposers = self._columns[:, start:stop]
+        token[:], parent[:], origin[:], score[:], proposers[:] = tokens, parents, drafter, scores, 1 << drafter
+        self._nodes.update(zip((parent << 32 | token).tolist(), range(start, stop), strict=True))
+        ready = parent < start
+        while ready.any():
+            level, above = ids[ready], parent[ready]
+            self._columns[2, level] = self._columns[2, above] + 1
+            self._mask[level] = self._mask[above]
+            self._mask[level, level] = True
+            ready = (depth == 0) & (self._columns[2, parent] > 0)
+        self.size = stop
+        return ids
+
+    def _reserve(self, size: int) -> None:
+        """Make memory for `size` nodes."""
+        rows = self._columns.shape[1]
+        if size <= rows:
+            return
+        more = min(self.capacity, max(size, 2 * rows)) - rows
+        self._columns = np.pad(self._columns, ((0, 0), (0, more)))
+        self._mask = np.pad(self._mask, (0, more))
 
     def child(self, node: int, token: int) -> int:
         """The child of `node` that holds `token`, -1 where there is none."""
-        return int(self._find(np.array([node << 32 | token]))[0])
+        return self._nodes.get(node << 32 | token, -1)
 
     def children(self, node: int) -> np.ndarray:
         return np.flatnonzero(self.parent == node)
@@ -127,8 +147,7 @@ class DraftTree:
         """
         if self.size - 1 <= budget:
             return np.arange(self.size)
-        ids = np.arange(1, self.size)
-        order = ids[np.lexsort((ids, self.depth[1:], -self.score[1:]))]
+        order = 1 + np.lexsort((self.depth[1:], -self.score[1:]))
         rank = np.zeros(self.size, np.int64)
         rank[order] = np.arange(1, self.size)
         if np.all(rank[self.parent[1:]] < rank[1:]):
@@ -137,15 +156,13 @@ class DraftTree:
 
     def _best_closed(self, order: np.ndarray, budget: int) -> np.ndarray:
         """`best` where a node may outrank its parent: each node brings its missing ancestors along."""
-        kept = np.zeros(self.size, bool)
-        kept[ROOT] = True
-        left = budget
-        for node in order:
-            chain = self._mask[node, : self.size] & ~kept
-            missing = np.count_nonzero(chain)
-            if missing <= left:
-                kept |= chain
-                left -= missing
-                if left == 0:
-                    break
-        return np.flatnonzero(kept)
+        parent = self.parent.tolist()
+        kept = {ROOT}
+        for node in order.tolist():
+            chain = []
+            while node not in kept:
+                chain.append(node)
+                node = parent[node]
+            if len(kept) + len(chain) <= budget + 1:
+                kept.update(chain)
+        return np.array(sorted(kept))

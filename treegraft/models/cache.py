@@ -126,6 +126,7 @@ class CachedModel:
     def reset(self) -> None:
         self.cache.length = 0
 
+    @torch.inference_mode()
     def keep(self, start: int, rows: np.ndarray) -> None:
         """Make `rows` (int64 row numbers) the rows start, start + 1, ...; forget all behind them."""
         self._positions[start:start + len(rows)] = self._positions[rows]

@@ -7,9 +7,10 @@ integers in microseconds, node ids number the nodes of one round's tree with the
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 SCHEMA = 1
 """Version of the format below; a reader refuses files that claim a higher one."""
@@ -20,11 +21,30 @@ NATS = 100_000
 TARGET = -1
 """`Forward.model` of the target; drafters use their id (0, 1, ...)."""
 
-Logprob = int | None
+LARGEST = 2**53
+"""Bound of every number in a trace: exact in JavaScript and in a 64-bit column, sums included."""
+
+Id = Annotated[int, Meta(ge=0, lt=2**31)]
+"""Of a token or a node."""
+
+Parent = Annotated[int, Meta(ge=-1, lt=2**31)]
+DrafterId = Annotated[int, Meta(ge=0, le=52)]
+ModelId = Annotated[int, Meta(ge=-1, le=52)]
+"""A drafter id, or -1: the target, or no drafter where an origin is meant."""
+
+Count = Annotated[int, Meta(ge=0, le=LARGEST)]
+Units = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
+"""A log-probability, a score or an entropy, in 1e-5 nats."""
+
+Logprob = Units | None
 
 
-class Plain(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Base of the parts of a record."""
+class Plain(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Base of the records and their parts.
+
+    `unknown` keeps the fields that this version does not know, by name; they are written back beside the others."""
+
+    unknown: dict[str, Any] | None = msgspec.field(default=None, name="+")
 
 
 # --- the header and its parts ---------------------------------------------------------------------------------------
@@ -35,16 +55,16 @@ class TargetInfo(Plain, kw_only=True):
     revision: str = ""
     dtype: str = ""
     device: str = ""
-    vocab_size: int = 0
-    context_limit: int = 0
-    parameters: int = 0
+    vocab_size: Count = 0
+    context_limit: Count = 0
+    parameters: Count = 0
 
 
 class DrafterInfo(Plain, kw_only=True):
-    id: int
+    id: DrafterId
     kind: str
     name: str
-    parameters: int = 0
+    parameters: Count = 0
     state: str = "context"
     """`context`: proposals depend on the context alone; `history`: also on what earlier rounds verified."""
     settings: dict[str, Any] = {}
@@ -53,23 +73,23 @@ class DrafterInfo(Plain, kw_only=True):
 class PolicyInfo(Plain, kw_only=True):
     name: str
     settings: dict[str, Any] = {}
-    drafters: list[int] = []
+    drafters: list[DrafterId] = []
     """Drafter ids in the order of the policy's roles."""
 
 
 class Decoding(Plain, kw_only=True):
     temperature: float = 0.0
     top_p: float = 1.0
-    top_k: int = 0
+    top_k: Count = 0
     seed: int | None = None
-    max_new_tokens: int = 0
-    max_context: int = 0
+    max_new_tokens: Count = 0
+    max_context: Count = 0
     stop: list[str] = []
-    eos: list[int] = []
+    eos: list[Id] = []
 
 
 class Prompt(Plain, kw_only=True):
-    tokens: list[int]
+    tokens: list[Id]
     text: str | None = None
     messages: list[dict[str, str]] | None = None
 
@@ -77,7 +97,7 @@ class Prompt(Plain, kw_only=True):
 class Host(Plain, kw_only=True):
     machine: str = ""
     accelerator: str = ""
-    threads: int = 0
+    threads: Count = 0
     python: str = ""
     torch: str = ""
     transformers: str = ""
@@ -87,21 +107,21 @@ class Host(Plain, kw_only=True):
 class CostCurve(Plain, kw_only=True):
     """Measured time of one forward over n tokens, `points` being [n, microseconds] pairs, at one context length."""
 
-    model: int
-    context: int
-    points: list[tuple[int, int]]
+    model: ModelId
+    context: Count
+    points: list[tuple[Count, Count]]
 
 
 class Clock(Plain, kw_only=True):
     """Constants frozen at warm-up, so that a replay decides with the numbers of the run."""
 
-    target: int
-    strong: int
-    call_budget: int
+    target: Count
+    strong: Count
+    call_budget: Count
 
 
 class Header(Plain, kw_only=True, tag="header", tag_field="kind"):
-    schema: int = SCHEMA
+    schema: Count = msgspec.field(default_factory=lambda: SCHEMA)  # a factory, so that it is always written
     created: str
     target: TargetInfo
     policy: PolicyInfo
@@ -110,42 +130,42 @@ class Header(Plain, kw_only=True, tag="header", tag_field="kind"):
     decoding: Decoding = msgspec.field(default_factory=Decoding)
     group: str = ""
     """Name shared by the turns of one conversation, or by the prompts of one category."""
-    index: int = 0
+    index: Count = 0
     """Number of the prompt in its file, from 0."""
-    turn: int = 0
+    turn: Count = 0
     """Number of the user turn in its conversation, from 0."""
     host: Host = msgspec.field(default_factory=Host)
     costs: list[CostCurve] = []
     clock: Clock | None = None
 
 
-# --- time, text and prefill -----------------------------------------------------------------------------------------------
+# --- time, text and prefill -----------------------------------------------------------------------------------------
 
 
 class Forward(Plain, kw_only=True):
     """One model pass: whose (`TARGET` or a drafter id), over how many tokens, for how long."""
 
-    model: int
-    tokens: int
-    microseconds: int
+    model: ModelId
+    tokens: Count
+    microseconds: Count
 
 
 class Pieces(Plain, kw_only=True, tag="pieces", tag_field="kind"):
     """Bytes of tokens, before their first use: as text where they are UTF-8, else base64. Keys are token ids."""
 
-    text: dict[int, str] = {}
-    base64: dict[int, str] = {}
+    text: dict[Id, str] = {}
+    base64: dict[Id, str] = {}
 
 
 class Prefill(Plain, kw_only=True, tag="prefill", tag_field="kind"):
     """The target's pass over the prompt, which chose `root`, the first output token. Row i of the flat [prompt, k]
     tables predicts the token at position i + 1."""
 
-    microseconds: int
-    root: int
-    k: int = 0
-    tokens: list[int] = []
-    logprobs: list[int] = []
+    microseconds: Count
+    root: Id
+    k: Count = 0
+    tokens: list[Id] = []
+    logprobs: list[Logprob] = []
     forwards: list[Forward] = []
 
 
@@ -157,11 +177,11 @@ class Nodes(Plain, kw_only=True):
 
     `origin` is the id of the drafter that proposed the node first (-1 for the root), `proposers` the bit set of all."""
 
-    token: list[int]
-    parent: list[int]
-    origin: list[int]
+    token: list[Id]
+    parent: list[Parent]
+    origin: list[ModelId]
     score: list[Logprob]
-    proposers: list[int]
+    proposers: list[Count]
 
 
 class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
@@ -171,23 +191,23 @@ class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     the `source` position in the context that its token was copied from; `stopped` lists parents without enough matches.
     """
 
-    layer: int
-    drafter: int
-    parents: list[int]
-    nodes: list[int]
+    layer: Count
+    drafter: DrafterId
+    parents: list[Id]
+    nodes: list[Id]
     scores: list[Logprob]
-    merged: list[int] = []
-    match: list[int] | None = None
-    source: list[int] | None = None
-    stopped: list[int] | None = None
+    merged: list[Id] = []
+    match: list[Count] | None = None
+    source: list[Count] | None = None
+    stopped: list[Id] | None = None
 
 
 class Prune(Plain, kw_only=True, tag="prune", tag_field="kind"):
     """Selection of the nodes that go to the target: `kept` ids in ascending order, the root included."""
 
-    budget: int
+    budget: Count
     rule: str
-    kept: list[int]
+    kept: list[Id]
 
 
 class Walked(Plain, kw_only=True):
@@ -196,20 +216,20 @@ class Walked(Plain, kw_only=True):
     `tokens`, `logprobs`: the target's best next tokens. `children`, `ranks`: the node's verified children and the rank
     of each under the target (0 is its favourite). `entropy` of the target's distribution, in 1e-5 nats."""
 
-    node: int
-    tokens: list[int]
-    logprobs: list[int]
-    children: list[int]
-    ranks: list[int]
-    entropy: int
+    node: Id
+    tokens: list[Id]
+    logprobs: list[Logprob]
+    children: list[Id]
+    ranks: list[Count]
+    entropy: Units
 
 
 class Verify(Plain, kw_only=True, tag="verify", tag_field="kind"):
     """One target forward. Aligned with `order`: the target's favourite next token after the node (`argmax`) and the
     log-probability of the node's own token after its parent (`logprob`, 0 for the root)."""
 
-    order: list[int]
-    argmax: list[int]
+    order: list[Id]
+    argmax: list[Id]
     logprob: list[Logprob]
     walk: list[Walked] = []
 
@@ -217,7 +237,7 @@ class Verify(Plain, kw_only=True, tag="verify", tag_field="kind"):
 class Tried(Plain, kw_only=True):
     """One child that the acceptance rule looked at: its target log-probability `p`, the draw `u`, and the verdict."""
 
-    node: int
+    node: Id
     p: Logprob
     accepted: bool
     u: float | None = None
@@ -228,10 +248,10 @@ class Accept(Plain, kw_only=True, tag="accept", tag_field="kind"):
     of path + bonus lie after the end of the text."""
 
     rule: str
-    path: list[int]
+    path: list[Id]
     tried: list[Tried]
-    bonus: int
-    discarded: int = 0
+    bonus: Id
+    discarded: Count = 0
 
 
 Event = Expand | Prune | Verify | Accept
@@ -244,15 +264,17 @@ class Round(Plain, kw_only=True, tag="round", tag_field="kind"):
     `accept`, `commit`, `total`; `forwards` lie inside `draft` and `verify`. `kv` holds the cached tokens by model after
     the round (key -1 is the target). `note` says why the round drafted less than the policy asked for."""
 
-    index: int
-    context: int
-    root: int
+    index: Count
+    context: Count
+    root: Id
     nodes: Nodes
     events: list[Event]
-    times: dict[str, int] = {}
+    times: dict[str, Count] = {}
     forwards: list[Forward] = []
-    kv: dict[int, int] = {}
+    kv: dict[ModelId, Count] = {}
     note: str = ""
+    unknown_events: list[tuple[Count, dict[str, Any]]] | None = msgspec.field(default=None, name="+events")
+    """Events of kinds that this version does not know, each with its place among all events of the round."""
 
 
 # --- the end --------------------------------------------------------------------------------------------------------
@@ -261,8 +283,8 @@ class Round(Plain, kw_only=True, tag="round", tag_field="kind"):
 class Baseline(Plain, kw_only=True):
     """Plain decoding of the same prompt, measured in the same process."""
 
-    tokens: int
-    microseconds: int
+    tokens: Count
+    microseconds: Count
 
 
 class End(Plain, kw_only=True, tag="end", tag_field="kind"):
@@ -270,13 +292,20 @@ class End(Plain, kw_only=True, tag="end", tag_field="kind"):
     `notes` say why. `microseconds` is the decode loop from the prefill's start, recording left out."""
 
     reason: str
-    new_tokens: int
-    microseconds: int
+    new_tokens: Count
+    microseconds: Count
     status: str = "speculating"
     notes: list[str] = []
-    recording: int = 0
+    recording: Count = 0
     """Microseconds that writing this trace took, on top of the loop."""
     baseline: Baseline | None = None
 
 
-Record = Header | Pieces | Prefill | Round | End
+class Other(msgspec.Struct, kw_only=True):
+    """A record of a kind that this version does not know, kept as it came; `fields` includes `kind`."""
+
+    kind: str
+    fields: dict[str, Any]
+
+
+Record = Header | Pieces | Prefill | Round | End | Other
