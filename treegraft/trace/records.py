@@ -165,7 +165,7 @@ class Prefill(Plain, kw_only=True, tag="prefill", tag_field="kind"):
     root: Id
     k: Count = 0
     tokens: list[Id] = []
-    logprobs: list[Logprob] = []
+    logprobs: list[Units] = []
     forwards: list[Forward] = []
 
 
@@ -218,7 +218,7 @@ class Walked(Plain, kw_only=True):
 
     node: Id
     tokens: list[Id]
-    logprobs: list[Logprob]
+    logprobs: list[Units]
     children: list[Id]
     ranks: list[Count]
     entropy: Units
