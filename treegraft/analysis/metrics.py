@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -251,7 +251,7 @@ class _Count:
             by_draft_length={length: _dense(Counter({a: n for (d, a), n in self.lengths.items() if d == length}))
                              for length in sorted({length for length, _ in self.lengths})},
             origins=[Origin(name, *counts.tolist()) for name, counts in self.origins.items()],
-            phases={name: time for name, time in self.phases.items() if time}, 
+            phases={name: time for name, time in self.phases.items() if time},
             models=[ModelTime(name, *counts.tolist()) for name, counts in self.models.items()],
             **{name: Speed(*pair) for name, pair in self.speeds.items()}, recording=total["recording"],
             reasons=dict(self.ends["reason"]), statuses=dict(self.ends["status"]), notes=dict(self.ends["note"]),
@@ -277,3 +277,11 @@ def _identities(rounds: int, accepted: int, histogram: Counter[int]) -> list[str
               f"the histogram says {(by_round := sum(j * n for j, n in histogram.items()))} accepted tokens, "
               f"the nodes say {accepted}": by_round == accepted}
     return [text for text, holds in checks.items() if not holds]
+
+
+def as_dict(counts: Summary) -> dict[str, object]:
+    """A summary as plain values for JSON: all its counts and ratios."""
+    return asdict(counts) | {
+        "tau": counts.tau, "mean_accepted": counts.mean_accepted, "node_yield": counts.node_yield,
+        "speedup": counts.speedup, "tokens_per_second": counts.speed.tokens_per_second,
+        "depths": [asdict(row) | {"marginal": row.marginal, "conditional": row.conditional} for row in counts.depths]}

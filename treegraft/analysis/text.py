@@ -116,3 +116,10 @@ def _escape(letter: str) -> str:
     code = ord(letter)
     return known.get(letter) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000
                                  else f"\\U{code:08x}")
+
+
+def token_label(piece: bytes | None, token: int) -> str:
+    """One token by itself, on one line: spaces as middle dots, bytes of an unfinished character in hexadecimal."""
+    if piece is None:
+        return f"#{token}"
+    return visible(piece.decode("utf-8", "backslashreplace")).replace(" ", "·")

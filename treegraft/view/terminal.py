@@ -1,0 +1,196 @@
+"""A round's draft tree and a run's text, drawn in the terminal.
+
+Every fate has a symbol as well as a colour, so that the picture survives a pipe, and every token is escaped, so that a
+trace cannot steer the terminal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from treegraft.analysis.text import Chunk, chunks, token_label, visible
+from treegraft.trace.reader import Run, TracedRound
+from treegraft.trace.records import NATS
+
+FATES = {
+    "root": ("●", "bold"),
+    "accepted": ("✓", "bold green"),
+    "rejected": ("✗", "red"),
+    "unreached": ("○", "dim"),
+    "pruned": ("…", "dim"),
+    "discarded": ("⊘", "yellow"),
+    "bonus": ("★", "bold cyan"),
+}
+"""Symbol and style of each fate, and of the bonus token."""
+
+MEANING = {"accepted": "drafted and accepted", "rejected": "the target chose otherwise", "unreached": "parent not accepted",
+           "pruned": "not sent to the target", "discarded": "after the end of the text", "bonus": "the target's own token"}
+
+SEAM = "│"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the picture: the guides that lead to it, and its cells."""
+
+    guides: str
+    fate: str
+    label: str
+    drafter: str = ""
+    q: str = ""
+    p: str = ""
+    rank: str = ""
+
+
+def draw_round(round: TracedRound) -> RenderableType:
+    """The tree of one round: a line a verified node, the accepted path first, pruned nodes as a count below the node
+    that they hang from.
+
+    q is the drafter's probability of the token after its parent, p the target's, rank its place among the target's
+    favourites (1 is the first), known where the target's choice was looked at.
+    """
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("token", no_wrap=True, overflow="ellipsis", min_width=12)
+    for name in ("drafter", "q", "p", "rank"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis", justify="left" if name == "drafter" else "right")
+    for line in _lines(round):
+        symbol, style = FATES[line.fate]
+        token = Text.assemble((line.guides, "dim"), (f"{symbol} {line.label}", style))
+        table.add_row(token, *map(Text, (line.drafter, line.q, line.p, line.rank)))
+    return Group(_title(round), table, *_remarks(round), legend(dict.fromkeys(round.fates) | {"bonus": None}))
+
+
+def draw_text(run: Run) -> RenderableType:
+    """The output of a run, a seam in front of each round's part; what a part's last token is, the legend says."""
+    text = Text()
+    for chunk in chunks(run):
+        _append_chunk(text, chunk)
+    note = Text(f"{SEAM} starts a round; its last token is the target's own (underlined), those before it were drafted.",
+                "dim")
+    return Group(text, note)
+
+
+def legend(fates) -> Text:
+    """The symbols of these fates and what they mean."""
+    text = Text(style="dim")
+    for fate, meaning in MEANING.items():
+        if fate in fates:
+            symbol, style = FATES[fate]
+            text.append(f"{'   ' if text else ''}")
+            text.append(f"{symbol} {fate}", style)
+            text.append(f": {meaning}")
+    return text
+
+
+def _append_chunk(text: Text, chunk: Chunk) -> None:
+    styles = {"drafted": FATES["accepted"][1], "chosen": "underline", "discarded": "strike dim"}
+    if chunk.round >= 0:
+        text.append(SEAM, "dim")
+    for token in chunk.tokens:
+        shown = visible(token.text, keep="\n\t\u200c\u200d\u3000")
+        text.append(f"⊘{shown}" if token.kind == "discarded" else shown, styles[token.kind])
+
+
+def _title(round: TracedRound) -> Text:
+    record, nodes = round.record, len(round.fates) - 1
+    verified = len(round.event("verify").order) - 1
+    rounds = len(round.run.rounds)
+    return Text(f"Round {round.index} (0 to {rounds - 1}), context {record.context} tokens: "
+                f"{nodes} drafted, {verified} verified, {round.accepted} accepted + bonus", "bold")
+
+
+def _remarks(round: TracedRound) -> list[Text]:
+    times = ", ".join(f"{name} {time / 1000:.1f} ms" for name, time in round.record.times.items())
+    return [Text(visible(text), "dim") for text in (round.record.note, times) if text]
+
+
+def _lines(round: TracedRound) -> Iterator[Line]:
+    """The lines of the picture, top to bottom."""
+    picture = _Picture(round)
+    yield Line("", "root", picture.label(0))
+    stack = [("", row) for row in reversed(picture.rows(0))]
+    while stack:
+        guides, (kind, node, last) = stack.pop()
+        arm = guides + ("└─" if last else "├─")
+        yield picture.line(arm, kind, node)
+        if kind == "node":
+            below = guides + ("  " if last else "│ ")
+            stack += [(below, row) for row in reversed(picture.rows(node))]
+
+
+class _Picture:
+    """What the lines of a round show, looked up once."""
+
+    def __init__(self, round: TracedRound) -> None:
+        self.round, self.fates = round, round.fates
+        self.nodes, self.parent = round.record.nodes, round.record.nodes.parent
+        verify = round.event("verify")
+        self.p = dict(zip(verify.order, verify.logprob, strict=True))
+        self.rank = {child: rank for walked in verify.walk for child, rank in zip(walked.children, walked.ranks)}
+        self.names = {drafter.id: drafter.name for drafter in round.run.header.drafters}
+        self.tip = round.path[-1] if len(round.path) else 0
+        self.shown: dict[int, list[int]] = {}
+        self.pruned: dict[int, list[int]] = {}
+        self._sort_nodes()
+
+    def _sort_nodes(self) -> None:
+        """Verified children by parent, the accepted one first, then the target's favourites; pruned nodes by the
+        verified node above them."""
+        anchor = list(range(len(self.parent)))
+        for node in range(1, len(self.parent)):
+            parent = self.parent[node]
+            if self.fates[node] == "pruned":
+                anchor[node] = anchor[parent]
+                self.pruned.setdefault(anchor[node], []).append(node)
+            else:
+                self.shown.setdefault(parent, []).append(node)
+        for family in self.shown.values():
+            family.sort(key=lambda node: (self.fates[node] not in ("accepted", "discarded"), -_number(self.p.get(node))))
+
+    def rows(self, node: int) -> list[tuple[str, int, bool]]:
+        """What hangs below a node: its children, the bonus if it ends the accepted path, its pruned nodes as one."""
+        rows = [("bonus", node)] if node == self.tip else []
+        rows += [("node", child) for child in self.shown.get(node, [])]
+        rows += [("pruned", node)] if node in self.pruned else []
+        return [(*row, place == len(rows) - 1) for place, row in enumerate(rows)]
+
+    def line(self, guides: str, kind: str, node: int) -> Line:
+        if kind == "bonus":
+            return Line(guides, "bonus", self._piece(self.round.event("accept").bonus))
+        if kind == "pruned":
+            hidden = self.pruned[node]
+            best = max(hidden, key=lambda member: _number(self.nodes.score[member]))
+            return Line(guides, "pruned", f"{len(hidden)} pruned, best {self.label(best)}", self._drafter(best),
+                        self._q(best))
+        return Line(guides, self.fates[node], self.label(node), self._drafter(node), self._q(node),
+                    _percent(self.p.get(node)), f"{self.rank[node] + 1}" if node in self.rank else "")
+
+    def label(self, node: int) -> str:
+        return self._piece(self.nodes.token[node])
+
+    def _piece(self, token: int) -> str:
+        return token_label(self.round.run.pieces.get(token), token)
+
+    def _drafter(self, node: int) -> str:
+        return visible(self.names.get(self.nodes.origin[node], f"drafter {self.nodes.origin[node]}"))
+
+    def _q(self, node: int) -> str:
+        score, above = self.nodes.score[node], self.nodes.score[self.parent[node]]
+        return _percent(None if score is None or above is None else score - above)
+
+
+def _number(score: int | None) -> float:
+    return -math.inf if score is None else score
+
+
+def _percent(logprob: int | None) -> str:
+    """A log-prob in 1e-5 nats as a percentage, four characters wide."""
+    share = 0.0 if logprob is None else math.exp(min(logprob, 0) / NATS)
+    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}" if share >= 0.001 else "<0.1%"
