@@ -20,17 +20,19 @@ class Growth:
 
     `candidates` are the nodes that may be expanded next (new or already there), `match` their match length (0 for
     drafters that do not copy). `created` are the new nodes. `source` and `span`, aligned with `created`, are given by
-    drafters that copy from the context: the position copied from, and the match length of the span. `stopped` are the
-    parents whose children must not be expanded; `final` ends the drafting of this round; `note` says why nothing came.
+    drafters that copy from the context: the position copied from (`None` for a token that is not in the context), and
+    the match length of the span. `stopped` are the parents whose children must not be expanded; `raised` are older nodes
+    whose score rose; `final` ends the drafting of this round; `note` says why nothing came.
     """
 
     created: np.ndarray
     candidates: np.ndarray
     merged: np.ndarray
     match: np.ndarray
-    source: list[int] | None = None
+    source: list[int | None] | None = None
     span: list[int] | None = None
     stopped: list[int] = field(default_factory=list)
+    raised: list[int] = field(default_factory=list)
     final: bool = False
     note: str = ""
 

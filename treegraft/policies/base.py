@@ -41,7 +41,8 @@ class Round:
         self.events.append(Expand(
             layer=layer, drafter=drafter.id, parents=parents.tolist(), nodes=growth.created.tolist(),
             scores=as_scores(self.tree.score[growth.created]), merged=growth.merged.tolist(),
-            match=growth.span, source=growth.source, stopped=growth.stopped or None))
+            match=growth.span, source=growth.source, stopped=growth.stopped or None,
+            raised=growth.raised, raised_scores=as_scores(self.tree.score[growth.raised])))
         self.note = self.note or growth.note
         return growth
 

@@ -188,7 +188,9 @@ class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     """A drafter proposed children for `parents`: `nodes` are new, `merged` were there already.
 
     `lookup` also gives, aligned with `nodes`, the `match` length (tokens) of the copied span that a node belongs to and
-    the `source` position in the context that its token was copied from; `stopped` lists parents without enough matches.
+    the `source` position in the context that its token was copied from (`None` for a token that is not in the context);
+    `stopped` lists parents without enough matches, `raised` the nodes that were there already and whose score rose to
+    the one in `raised_scores`.
     """
 
     layer: Count
@@ -198,8 +200,10 @@ class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     scores: list[Logprob]
     merged: list[Id] = []
     match: list[Count] | None = None
-    source: list[Count] | None = None
+    source: list[Count | None] | None = None
     stopped: list[Id] | None = None
+    raised: list[Id] = []
+    raised_scores: list[Logprob] = []
 
 
 class Prune(Plain, kw_only=True, tag="prune", tag_field="kind"):
