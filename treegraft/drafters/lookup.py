@@ -1,0 +1,273 @@
+"""Copying from the context: TreeGraft's training-free n-gram drafter (arXiv 2608.26112).
+
+Where the last n tokens before a place in the tree occur in the context, what followed them there is copied below that
+place. Scores come from the target's pass over the prompt; text that was generated since counts as certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from treegraft.drafters.base import Drafter, Growth, Prefilled
+from treegraft.settings import setting
+from treegraft.trace.records import NATS
+from treegraft.tree import NEG_INF, ROOT, DraftTree
+
+UNLISTED = 5 * NATS
+"""How far below the last of the target's best tokens a token counts that is not among them."""
+
+
+EMPTY, ABSENT = 0, 1
+"""Trie nodes of the n-gram without tokens, and of all n-grams that do not occur."""
+
+
+class ContextIndex:
+    """A growing text with all its n-grams up to `longest` tokens, and its tokens by frequency.
+
+    The n-grams form a trie: a node stands for an n-gram, its children for the tokens that followed it somewhere. So the
+    paths below a match are what can be copied after it, each once, however often it occurs. `append` takes `longest`
+    steps, whatever the length of the text.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self.tokens: list[int] = []
+        self._longest = longest
+        self._below: list[dict[int, int]] = [{}, {}]
+        self._first_end = [-1, -1]
+        self._endings = [EMPTY]
+        self._count: dict[int, int] = {}
+        self._by_count: list[dict[int, int]] = [{}]
+
+    def append(self, token: int) -> None:
+        place = len(self.tokens)
+        self.tokens.append(token)
+        endings = [EMPTY]
+        for node in self._endings[: self._longest]:
+            longer = self._below[node].get(token)
+            if longer is None:
+                longer = self._below[node][token] = len(self._below)
+                self._below.append({})
+                self._first_end.append(place)
+            endings.append(longer)
+        self._endings = endings
+        self._recount(token, place)
+
+    def _recount(self, token: int, place: int) -> None:
+        """Move the token on to the next count, which keeps the tokens of each count in the order of their last place."""
+        count = self._count.get(token, 0)
+        self._count[token] = count + 1
+        self._by_count[count].pop(token, None)
+        if len(self._by_count) == count + 1:
+            self._by_count.append({})
+        self._by_count[count + 1][token] = place
+
+    def matches(self, tail: Sequence[int], longest: int) -> list[int]:
+        """The trie nodes of the last 0, 1, ... tokens of text + `tail`, up to `longest`; `ABSENT` if not in the text."""
+        nodes = self._endings[: longest + 1]
+        for token in tail:
+            nodes = [EMPTY, *(self._below[node].get(token, ABSENT) for node in nodes[:longest])]
+        return nodes
+
+    def continuations(self, match: int, length: int) -> list[int]:
+        """Where the different runs of `length` tokens that follow a match begin, each at its first place."""
+        nodes = [match]
+        for _ in range(length):
+            nodes = [below for node in nodes for below in self._below[node].values()]
+        return [self._first_end[node] - length + 1 for node in nodes]
+
+    def frequent(self) -> Iterator[tuple[int, int]]:
+        """(token, its last place) for all tokens of the text, by (more often, later)."""
+        for same_count in reversed(self._by_count):
+            yield from reversed(same_count.items())
+
+    def __contains__(self, token: int) -> bool:
+        return token in self._count
+
+
+class Sketch:
+    """What one `grow` adds to a tree: gathered node by node in plain Python, then written to the tree at once."""
+
+    def __init__(self, tree: DraftTree) -> None:
+        self._tree = tree
+        self._score = tree.score.tolist()
+        self._below: dict[int, dict[int, int]] = {}
+        for node, (parent, token) in enumerate(zip(tree.parent.tolist(), tree.token.tolist(), strict=True)):
+            self._below.setdefault(parent, {})[token] = node
+        self._parents: list[int] = []
+        self._tokens: list[int] = []
+        self.sources: list[int | None] = []
+        self.spans: list[int] = []
+        self.merged: set[int] = set()
+        self.raised: set[int] = set()
+
+    def children(self, node: int) -> dict[int, int]:
+        """Token to node of the children."""
+        return self._below.get(node, {})
+
+    def has(self, parent: int, tokens: Sequence[int]) -> bool:
+        """Whether the whole run of tokens lies below `parent` already; if so, it counts as merged."""
+        nodes = []
+        for token in tokens:
+            parent = self.children(parent).get(token)
+            if parent is None:
+                return False
+            nodes.append(parent)
+        for node in nodes:
+            self._reach(node, NEG_INF)
+        return True
+
+    def insert(self, parent: int, tokens: Sequence[int], logprob: int, sources: Sequence[int | None],
+               match: int) -> None:
+        """Copy a run of tokens below `parent`, as far as there is room; only its first token is scored."""
+        score = NEG_INF if self._score[parent] <= NEG_INF else self._score[parent] + logprob
+        for token, source in zip(tokens, sources, strict=True):
+            below = self._below.setdefault(parent, {})
+            if token not in below:
+                if len(self._score) == self._tree.capacity:
+                    return
+                below[token] = len(self._score)
+                self._score.append(NEG_INF)
+                self._parents.append(parent)
+                self._tokens.append(token)
+                self.sources.append(source)
+                self.spans.append(match)
+            parent = below[token]
+            self._reach(parent, score)
+            score = NEG_INF
+
+    def _reach(self, node: int, score: int) -> None:
+        """A run goes through `node` and scores it: the higher score stays."""
+        if node < self._tree.size:
+            self.merged.add(node)
+            if score > self._score[node]:
+                self.raised.add(node)
+        self._score[node] = max(self._score[node], score)
+
+    def write(self, drafter: int) -> np.ndarray:
+        """Change the tree; returns the ids of the new nodes."""
+        tree = self._tree
+        raised, merged = sorted(self.raised), sorted(self.merged)
+        tree.score[raised] = [self._score[node] for node in raised]
+        tree.proposers[merged] |= 1 << drafter
+        return tree.append(self._parents, self._tokens, self._score[tree.size:], drafter)
+
+
+@dataclass
+class Lookup(Drafter):
+    """Copies what followed the longest matches in the context.
+
+    A parent with fewer than k known next tokens (children and matches) is stopped: what was copied below it stays, but
+    is not expanded. With `relax` the context's frequent tokens fill it up instead. Where the first layer finds nothing
+    at all, the context's most frequent token is drafted alone and the round's drafting ends.
+    """
+
+    name = "lookup"
+    state = "context"
+    scores_tokens = False
+    prefill_k = 10
+
+    ngram: int = setting(5, "Longest match, and longest run copied, in tokens.", low=1, high=10)
+    relax: bool = setting(False, "Fill up with frequent tokens where matches give too few next tokens.")
+
+    _index: ContextIndex = field(init=False, repr=False)
+    _logprobs: list[int] = field(init=False, repr=False)
+    _anchor: list[int] = field(init=False, repr=False)
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        self._index = ContextIndex(longest=2 * self.ngram)
+        for token in prefilled.prompt:
+            self._index.append(token)
+        _, place = next(self._index.frequent())
+        self._anchor = prefilled.tokens[place].tolist() if len(prefilled.tokens) else []
+        self._index.append(prefilled.root)
+        self._logprobs = place_logprobs(self._index.tokens, prefilled)
+
+    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            self._index.append(token)
+
+    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
+        sketch = Sketch(tree)
+        length = max(1, self.ngram - layer + 1)
+        candidates, match, stopped = [], [], []
+        for parent in parents.tolist():
+            tail = tree.token[tree.path(parent)[1:]].tolist()
+            matched, known = self._copy(sketch, parent, tail, length, k)
+            if known < k and not self.relax:
+                stopped.append(parent)
+                continue
+            for token, child in sketch.children(parent).items():
+                candidates.append(child)
+                match.append(matched.get(token, 0))
+        final = layer == 1 and len(stopped) == len(parents) and not sketch.children(ROOT)
+        if final:
+            token, place = next(self._index.frequent())
+            sketch.insert(ROOT, [token], 0, [place], 0)
+        return Growth(
+            created=sketch.write(self.id), candidates=np.array(candidates, np.int64), match=np.array(match, np.int64),
+            merged=np.array(sorted(sketch.merged), np.int64), source=sketch.sources, span=sketch.spans,
+            stopped=stopped, raised=sorted(sketch.raised), final=final)
+
+    def _copy(self, sketch: Sketch, parent: int, tail: list[int], length: int, k: int) -> tuple[dict[int, int], int]:
+        """Copy below one parent, which `tail` leads to from the root.
+
+        Returns the longest match of each next token found, and how many next tokens are known, children included.
+        """
+        index = self._index
+        known = set(sketch.children(parent))
+        matched: dict[int, int] = {}
+        runs: dict[tuple[int, ...], tuple[int, int]] = {}
+        matches = index.matches(tail, self.ngram)
+        for size in range(len(matches) - 1, 0, -1):
+            for place in index.continuations(matches[size], length):
+                run = tuple(index.tokens[place : place + length])
+                matched.setdefault(run[0], size)
+                if run not in runs and not sketch.has(parent, run):
+                    runs[run] = size, place
+            known.update(matched)
+            if len(known) >= k:
+                break
+        if self.relax:
+            for run, place in self._fillers(length):
+                if len(known) >= k:
+                    break
+                if run[0] not in known:
+                    known.add(run[0])
+                    runs[run] = 0, place
+        for run, (size, place) in sorted(runs.items(), key=lambda item: (-item[1][0], -item[1][1], item[0])):
+            sketch.insert(parent, run, self._logprob(place), self._sources(place, length), size)
+        return matched, len(known)
+
+    def _fillers(self, length: int) -> Iterator[tuple[tuple[int, ...], int]]:
+        """Runs without a match and their places: from the context's frequent tokens on, then tokens it lacks (-1)."""
+        tokens = self._index.tokens
+        for token, last in self._index.frequent():
+            run = tokens[last : last + length]
+            yield (*run, *[token] * (length - len(run))), last
+        for token in self._anchor:
+            if token not in self._index:
+                yield (token,) * length, -1
+
+    def _sources(self, place: int, length: int) -> Sequence[int | None]:
+        """Where each token of a run comes from; past the end of the context a run repeats its first token."""
+        end = len(self._index.tokens)
+        if place < 0:
+            return [None] * length
+        return [source if source < end else place for source in range(place, place + length)]
+
+    def _logprob(self, place: int) -> int:
+        """The target's log-prob of the context's token at `place`; 0 after the prompt, where it is not kept."""
+        return self._logprobs[place] if 0 <= place < len(self._logprobs) else 0
+
+
+def place_logprobs(text: Sequence[int], prefilled: Prefilled) -> list[int]:
+    """Log-prob, in 1e-5 nats, of each token of the text up to the first root, given those before it; 0 for the first."""
+    if prefilled.tokens.size == 0:
+        return []
+    listed = prefilled.tokens == np.array(text[1:])[:, None]
+    rows = np.arange(len(listed))
+    best = prefilled.logprobs[rows, listed.argmax(1)]
+    return [0, *np.where(listed.any(1), best, prefilled.logprobs.min(1) - UNLISTED).tolist()]
