@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from treegraft.models.load import Pair, TargetModel, load
+    from treegraft.models.loader import Pair, TargetModel, load
 
 __all__ = ["Pair", "TargetModel", "load"]
 
@@ -13,7 +13,7 @@ __all__ = ["Pair", "TargetModel", "load"]
 def __getattr__(name: str):
     """Import the loader, and with it torch, when somebody asks for it: listing models must not cost seconds."""
     if name in __all__:
-        from treegraft.models import load as loader
+        from treegraft.models import loader
 
         return getattr(loader, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
