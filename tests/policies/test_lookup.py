@@ -93,7 +93,8 @@ def test_expand_events_say_which_scores_rose():
     """Layer 1 copies 2 4 5, where 4 has no score yet; layer 2 finds 4 8 after another 2 and scores 4."""
     drafter = LookupDrafter(ngram=3)
     empty = np.zeros((0, 0), np.int64)
-    drafter.begin(Prefilled(prompt=[1, 2, 4, 5, 1, 3, 6, 7, 2, 4, 8, 9], root=1, tokens=empty, logprobs=empty), 100, 100)
+    prompt = [1, 2, 4, 5, 1, 3, 6, 7, 2, 4, 8, 9]
+    drafter.begin(Prefilled(prompt=prompt, root=1, tokens=empty, logprobs=empty), 100, 100)
     first, second, _ = draft(Lookup(top_k=2, layers=3), drafter, root=1, context=13).events
     assert (first.nodes, first.scores) == ([1, 2, 3, 4, 5, 6], [0, None, None, 0, None, None])
     assert (first.raised, first.raised_scores) == ([], [])
