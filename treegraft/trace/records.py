@@ -38,6 +38,9 @@ Units = Annotated[int, Meta(ge=-LARGEST, le=LARGEST)]
 
 Logprob = Units | None
 
+Value = bool | Units | float | str | None
+"""Of a setting."""
+
 
 class Plain(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Base of the records and their parts.
@@ -67,12 +70,12 @@ class DrafterInfo(Plain, kw_only=True):
     parameters: Count = 0
     state: str = "context"
     """`context`: proposals depend on the context alone; `history`: also on what earlier rounds verified."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Value | list[Value]] = {}
 
 
 class PolicyInfo(Plain, kw_only=True):
     name: str
-    settings: dict[str, Any] = {}
+    settings: dict[str, Value | list[Value]] = {}
     drafters: list[DrafterId] = []
     """Drafter ids in the order of the policy's roles."""
 
@@ -81,7 +84,7 @@ class Decoding(Plain, kw_only=True):
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: Count = 0
-    seed: int | None = None
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     max_new_tokens: Count = 0
     max_context: Count = 0
     stop: list[str] = []

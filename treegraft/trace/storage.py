@@ -1,0 +1,142 @@
+"""The text of a trace file, plain or zstd, with random access and bounded memory.
+
+A `.jsonl.zst` file is a row of independent zstd frames of about 64 kB of text, so that any part of it can be read by
+unpacking a frame or two. The file itself is held in memory as it lies on disk; unpacked frames are not.
+"""
+
+from __future__ import annotations
+
+import functools
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+
+from treegraft.trace.codec import TraceError
+
+MAGIC = b"\x28\xb5\x2f\xfd"
+FRAME_TEXT = 1 << 16
+"""Bytes of text after which a writer starts a new frame."""
+
+MAX_FILE = 2 << 30
+MAX_TEXT = 2 << 30
+MAX_LINE = 32 << 20
+MAX_LINES = 2_000_000
+MAX_FRAMES = 1_000_000
+MAX_FRAME_TEXT = 64 << 20
+MAX_WINDOW = 8 << 20
+LONGEST_HEADER = 18
+"""Bytes of the longest zstd frame header."""
+STEP = 2048
+"""Packed bytes unpacked at a time: the most that they can grow to (a 4-byte block may stand for 128 kB) is 64 MB."""
+
+
+class Text(Protocol):
+    """The unpacked text of a file. `complete` turns False where the file was found to end inside a zstd frame."""
+
+    complete: bool
+
+    def chunks(self) -> Iterator[bytes]:
+        """All of the text, in order. Errors: `TraceError` for damage and for sizes beyond the limits."""
+
+    def read(self, start: int, stop: int) -> bytes:
+        """A part of what `chunks` gave before."""
+
+
+def load(path: Path) -> Text:
+    """The text of the file at `path`. Errors: `TraceError` where it cannot be read."""
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise TraceError(f"is larger than {MAX_FILE >> 30} GiB; split it by runs", path=path)
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise TraceError("there is no such file; `treegraft record --out FILE` makes one", path=path) from None
+    except IsADirectoryError:
+        raise TraceError("is a folder; give a trace file (.jsonl or .jsonl.zst) in it", path=path) from None
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror}", path=path) from None
+    return ZstdText(data) if data.startswith(MAGIC) else PlainText(data)
+
+
+class PlainText:
+    """A file that is its own text."""
+
+    complete = True
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def chunks(self) -> Iterator[bytes]:
+        yield self._data
+
+    def read(self, start: int, stop: int) -> bytes:
+        return self._data[start:stop]
+
+
+class ZstdText:
+    """A file of zstd frames. `chunks` must have run before `read`."""
+
+    def __init__(self, data: bytes) -> None:
+        self.complete = True
+        self._data = data
+        self._packed = array("Q")
+        self._starts = array("Q", [0])
+        self._frame = functools.lru_cache(maxsize=2)(lambda frame: unpack_frame(data, self._packed[frame])[0])
+
+    def chunks(self) -> Iterator[bytes]:
+        place = 0
+        while place < len(self._data):
+            if len(self._packed) == MAX_FRAMES:
+                raise TraceError(f"has more than {MAX_FRAMES} zstd frames; unpack it with `zstd -d`")
+            self._packed.append(place)
+            text, place, self.complete = unpack_frame(self._data, place)
+            self._starts.append(self._starts[-1] + len(text))
+            if self._starts[-1] > MAX_TEXT:
+                raise TraceError(f"unpacks to more than {MAX_TEXT >> 30} GiB; split it by runs")
+            yield text
+
+    def read(self, start: int, stop: int) -> bytes:
+        parts = []
+        frame = bisect_right(self._starts, start) - 1
+        while start < stop:
+            begin, end = self._starts[frame], min(self._starts[frame + 1], stop)
+            parts.append(self._frame(frame)[start - begin : end - begin])
+            start, frame = end, frame + 1
+        return b"".join(parts)
+
+
+def unpack_frame(data: bytes, place: int) -> tuple[bytes, int, bool]:
+    """Unpack the zstd frame at `place`: its text, the place after it, and whether it was complete.
+
+    Errors: `TraceError` for a damaged frame, and for one that claims or yields more than `MAX_FRAME_TEXT`.
+    """
+    start, parts, size = place, [], 0
+    unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW).decompressobj()
+    try:
+        refuse_large(claimed_size(data, start))
+        while not unpacker.eof and place < len(data):
+            packed = data[place : place + STEP]
+            parts.append(unpacker.decompress(packed))
+            place += len(packed)
+            size += len(parts[-1])
+            refuse_large(size)
+    except zstandard.ZstdError as error:
+        raise TraceError(f"the zstd frame at byte {start} cannot be unpacked ({error}); get a fresh copy, or pack the "
+                         f"text again with a window of at most {MAX_WINDOW >> 20} MiB (`zstd -19` or less)") from None
+    return b"".join(parts), place - len(unpacker.unused_data), unpacker.eof
+
+
+def claimed_size(data: bytes, place: int) -> int:
+    """Bytes of text that a frame's header claims, 0 where it does not say."""
+    header = data[place : place + LONGEST_HEADER]
+    size = zstandard.get_frame_parameters(header).content_size if len(header) == LONGEST_HEADER else 0
+    return 0 if size == zstandard.CONTENTSIZE_UNKNOWN else size
+
+
+def refuse_large(size: int) -> None:
+    if size > MAX_FRAME_TEXT:
+        raise TraceError(f"a zstd frame holds {size} bytes of text; allowed: {MAX_FRAME_TEXT >> 20} MiB. Unpack the "
+                         "file with `zstd -d` and open the .jsonl file")
