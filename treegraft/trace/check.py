@@ -18,6 +18,14 @@ MAX_NODES = 8192
 MAX_EVENTS = 1024
 
 
+def check_order(before: Collection[str], kind: str) -> None:
+    """Check that a record of `kind` may follow those in its run (`before`, their kinds)."""
+    need("end" not in before, "kind", f"was {kind!r} after the run's end; a new run starts with a header")
+    if kind == "prefill":
+        need("prefill" not in before and "round" not in before, "kind",
+             "was 'prefill'; a run has one, before its first round")
+
+
 def check_header(header: Header) -> None:
     ids = [drafter.id for drafter in header.drafters]
     need(len(set(ids)) == len(ids), "drafters", "two drafters share an id; number them 0, 1, ...")
@@ -194,4 +202,4 @@ def need(good: bool, field: str, problem: str) -> None:
 
 
 def fail(field: str, problem: str) -> NoReturn:
-    raise TraceError(f"{problem}. If this file comes from treegraft, please report it", field=field)
+    raise TraceError(problem, field=field)

@@ -11,12 +11,13 @@ import functools
 import re
 from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import Any, Union, get_args
 
 import msgspec
 from msgspec.inspect import ListType, StructType, Type, UnionType, type_info
 
-from treegraft.trace.records import End, Header, Other, Pieces, Prefill, Record, Round
+from treegraft.trace.records import Accept, End, Event, Header, Other, Pieces, Prefill, Record, Round
+from treegraft.trace.replay import Outcome
 
 DEEPEST = 32
 """Levels of lists and objects that an unknown field may nest."""
@@ -44,9 +45,28 @@ class _Peek(msgspec.Struct):
     schema: int | None = None
 
 
-_TYPES: dict[str, type] = {"header": Header, "pieces": Pieces, "prefill": Prefill, "round": Round, "end": End}
+class _Tokens(msgspec.Struct):
+    token: list[int]
+
+
+_PASSED = tuple(msgspec.defstruct(event.__name__, [], tag=event.__struct_config__.tag, tag_field="kind")
+                for event in get_args(Event) if event is not Accept)
+
+
+class _Sketch(msgspec.Struct, tag="round", tag_field="kind"):
+    """The parts of a round that tell its outcome; decoding them takes a fraction of the time."""
+
+    root: int
+    context: int
+    nodes: _Tokens
+    events: list[Union[Accept, *_PASSED]]  # noqa: UP007 (the types are a computed tuple)
+
+
+KINDS = ("header", "pieces", "prefill", "round", "end")
+_TYPES: dict[str, type] = dict(zip(KINDS, (Header, Pieces, Prefill, Round, End), strict=True))
 _DECODERS = {kind: msgspec.json.Decoder(cls) for kind, cls in _TYPES.items()}
 _PEEK = msgspec.json.Decoder(_Peek)
+_SKETCH = msgspec.json.Decoder(_Sketch)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -77,6 +97,17 @@ def decode(line: bytes, kind: str) -> Record:
     raw = _plainly(msgspec.json.decode, line)
     _visit(raw, _info(_TYPES[kind]), _set_aside)
     return _plainly(functools.partial(msgspec.convert, type=_TYPES[kind], str_keys=True), raw)
+
+
+def outcome(line: bytes) -> Outcome | None:
+    """What the round on this line added to the text, or None if only `decode` and the checks can tell."""
+    try:
+        sketch = _SKETCH.decode(line)
+        accept = sketch.events[-1]
+        tokens = [*(sketch.nodes.token[node] for node in accept.path), accept.bonus]
+    except (msgspec.DecodeError, RecursionError, IndexError, AttributeError):
+        return None
+    return Outcome(sketch.root, sketch.context, tokens, len(tokens) - accept.discarded)
 
 
 def encode(record: Record) -> bytes:

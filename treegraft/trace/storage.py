@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -35,9 +35,7 @@ STEP = 2048
 
 
 class Text(Protocol):
-    """The unpacked text of a file. `complete` turns False where the file was found to end inside a zstd frame."""
-
-    complete: bool
+    """The unpacked text of a file."""
 
     def chunks(self) -> Iterator[bytes]:
         """All of the text, in order. Errors: `TraceError` for damage and for sizes beyond the limits."""
@@ -61,10 +59,31 @@ def load(path: Path) -> Text:
     return ZstdText(data) if data.startswith(MAGIC) else PlainText(data)
 
 
+def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:
+    """Lines of a text that comes in chunks: where each starts, its bytes, and whether its newline is there.
+
+    Errors: `TraceError` for a line, or a number of lines, beyond the limits.
+    """
+    start, count, carried = 0, 0, bytearray()
+    for chunk in chunks:
+        place = 0
+        while place < len(chunk):
+            stop = chunk.find(b"\n", place)
+            piece_end = len(chunk) if stop < 0 else stop
+            if len(carried) + piece_end - place > MAX_LINE or count == MAX_LINES:
+                raise TraceError(f"a trace has at most {MAX_LINES} lines of at most {MAX_LINE >> 20} MiB; this is more")
+            carried += chunk[place:piece_end]
+            place = piece_end + 1
+            if stop >= 0:
+                yield start, bytes(carried), True
+                start, count = start + len(carried) + 1, count + 1
+                carried.clear()
+    if carried:
+        yield start, bytes(carried), False
+
+
 class PlainText:
     """A file that is its own text."""
-
-    complete = True
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -80,7 +99,6 @@ class ZstdText:
     """A file of zstd frames. `chunks` must have run before `read`."""
 
     def __init__(self, data: bytes) -> None:
-        self.complete = True
         self._data = data
         self._packed = array("Q")
         self._starts = array("Q", [0])
@@ -92,7 +110,7 @@ class ZstdText:
             if len(self._packed) == MAX_FRAMES:
                 raise TraceError(f"has more than {MAX_FRAMES} zstd frames; unpack it with `zstd -d`")
             self._packed.append(place)
-            text, place, self.complete = unpack_frame(self._data, place)
+            text, place = unpack_frame(self._data, place)
             self._starts.append(self._starts[-1] + len(text))
             if self._starts[-1] > MAX_TEXT:
                 raise TraceError(f"unpacks to more than {MAX_TEXT >> 30} GiB; split it by runs")
@@ -108,8 +126,8 @@ class ZstdText:
         return b"".join(parts)
 
 
-def unpack_frame(data: bytes, place: int) -> tuple[bytes, int, bool]:
-    """Unpack the zstd frame at `place`: its text, the place after it, and whether it was complete.
+def unpack_frame(data: bytes, place: int) -> tuple[bytes, int]:
+    """Unpack the zstd frame at `place`: its text, as far as the file goes, and the place after it.
 
     Errors: `TraceError` for a damaged frame, and for one that claims or yields more than `MAX_FRAME_TEXT`.
     """
@@ -126,7 +144,7 @@ def unpack_frame(data: bytes, place: int) -> tuple[bytes, int, bool]:
     except zstandard.ZstdError as error:
         raise TraceError(f"the zstd frame at byte {start} cannot be unpacked ({error}); get a fresh copy, or pack the "
                          f"text again with a window of at most {MAX_WINDOW >> 20} MiB (`zstd -19` or less)") from None
-    return b"".join(parts), place - len(unpacker.unused_data), unpacker.eof
+    return b"".join(parts), place - len(unpacker.unused_data)
 
 
 def claimed_size(data: bytes, place: int) -> int:

@@ -1,0 +1,311 @@
+"""Reads traces. `open(path)` makes an index of the lines in one pass; a round is decoded when it is asked for.
+
+What is wrong with a file is found where it is read: `open` refuses what is no trace, or one from a newer treegraft; a
+damaged round is refused when it is asked for, and `Trace.check` reads everything. A recording that was interrupted is
+no error: a last line that is cut off is left out, and `Trace.warnings` says so.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+from array import array
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from treegraft.trace import check, codec, replay, storage
+from treegraft.trace.codec import TraceError
+from treegraft.trace.records import SCHEMA, End, Header, Pieces, Prefill, Record, Round
+from treegraft.trace.replay import Outcome
+from treegraft.trace.runs import Rounds, Run, TracedRound
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Run", "Trace", "TraceError", "TracedRound", "open"]
+
+NO_TRACE = ("is not the header of a treegraft trace; give a .jsonl or .jsonl.zst file that `treegraft record` or "
+            "treegraft.trace.Writer wrote")
+
+
+def open(path: str | Path) -> Trace:
+    """Open a trace. Errors: `TraceError` for a file that cannot be read, is no trace, or comes from a newer version."""
+    lines = Lines(Path(path))
+    return Trace(lines.path, [RecordedRun(lines, run) for run in lines.scan()], lines.warnings)
+
+
+class Trace:
+    """The runs of a trace file. `rounds` are those of all runs in a row; `warnings` say what the file lacks."""
+
+    def __init__(self, path: Path, runs: Sequence[RecordedRun], warnings: list[str]) -> None:
+        self.path = path
+        self.runs = runs
+        self.warnings = warnings
+        self.rounds = AllRounds(runs)
+
+    def records(self) -> Iterator[Record]:
+        """Every record of the file in order, also of kinds that this version does not know: for copies and filters."""
+        for run in self.runs:
+            yield from run.all_records()
+
+    def check(self) -> None:
+        """Read everything. Errors: `TraceError` for the first line that is wrong."""
+        for _ in self.records():
+            pass
+
+    def show(self, index: int) -> None:
+        """Draw a round's tree in the terminal."""
+        self.rounds[index].show()
+
+    def rounds_frame(self) -> pandas.DataFrame:
+        """One row a round; see `frames.rounds_frame`."""
+        from treegraft.trace.frames import rounds_frame
+
+        return rounds_frame(self.runs)
+
+    def nodes_frame(self) -> pandas.DataFrame:
+        """One row a node; see `frames.nodes_frame`."""
+        from treegraft.trace.frames import nodes_frame
+
+        return nodes_frame(self.runs)
+
+
+class AllRounds(Sequence[TracedRound]):
+    """The rounds of several runs in a row."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = runs
+        self._starts = [0, *accumulate(len(run.rounds) for run in runs)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @overload
+    def __getitem__(self, place: int) -> TracedRound: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[TracedRound]: ...
+    def __getitem__(self, place: int | slice) -> TracedRound | list[TracedRound]:
+        if isinstance(place, slice):
+            return [self[index] for index in range(len(self))[place]]
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"round {place} was asked for; the trace has {len(self)}")
+        index = place % len(self)
+        run = bisect_right(self._starts, index) - 1
+        return self._runs[run].rounds[index - self._starts[run]]
+
+
+# --- runs in a file -------------------------------------------------------------------------------------------------
+
+
+class RecordedRun(Run):
+    """A run whose records stay in the file until they are asked for."""
+
+    def __init__(self, lines: Lines, index: RunIndex) -> None:
+        self.header = index.header
+        self.records = RecordedRounds(lines, index)
+        self.rounds = Rounds(self)
+        self._lines, self._index = lines, index
+
+    @functools.cached_property
+    def pieces(self) -> dict[int, bytes]:
+        """The bytes of each token that the run mentions."""
+        found: dict[int, bytes] = {}
+        for line in self._index.lines["pieces"]:
+            self._lines.decode(line, "pieces", lambda record: found.update(piece_bytes(record)))
+        return found
+
+    @functools.cached_property
+    def prefill(self) -> Prefill | None:
+        for line in self._index.lines["prefill"]:
+            return self._lines.decode(line, "prefill", lambda record: check.check_prefill(record, self.header))
+        return None
+
+    @functools.cached_property
+    def end(self) -> End | None:
+        for line in self._index.lines["end"]:
+            return self._lines.decode(line, "end")
+        return None
+
+    @functools.cached_property
+    def outcomes(self) -> list[Outcome]:
+        """What each round added to the text; much faster than decoding the rounds."""
+        found: list[Outcome] = []
+        for number in range(len(self.records)):
+            found.append(self.records.outcome(number, found[-1] if found else None))
+        return found
+
+    def all_records(self) -> Iterator[Record]:
+        """Every record of the run, as it comes in the file."""
+        before: Round | None = None
+        root = self.prefill.root if self.prefill else None
+        number = 0
+        for line, kind in sorted((line, kind) for kind, lines in self._index.lines.items() for line in lines):
+            if kind == "round":
+                record = self.records.read(number, before, root)
+                before, number = record, number + 1
+                yield record
+            else:
+                yield self._lines.decode(line, kind)
+
+
+class RecordedRounds(Sequence[Round]):
+    """The rounds of a run, decoded and checked each time that one is asked for."""
+
+    def __init__(self, lines: Lines, index: RunIndex) -> None:
+        self._lines, self._places, self._header = lines, index.lines["round"], index.header
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, number: int) -> Round: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Round]: ...
+    def __getitem__(self, number: int | slice) -> Round | list[Round]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(len(self))[number]]
+        return self._lines.decode(self._places[number], "round", functools.partial(self._check, number))
+
+    def read(self, number: int, before: Round | None, root: int | None) -> Round:
+        """Round `number`, checked against the one `before` it, or against the `root` that the prefill chose."""
+        def checks(record: Round) -> None:
+            self._check(number, record)
+            check.check_follows(record, before, root)
+        return self._lines.decode(self._places[number], "round", checks)
+
+    def outcome(self, number: int, before: Outcome | None) -> Outcome:
+        """What round `number` added to the text, from a quick look where that suffices."""
+        line = self._places[number]
+        found = codec.outcome(self._lines.text_of(line)) or replay.outcome(self[number])
+        if before and (found.root, found.context) != (before.tokens[-1], before.context + len(before.tokens)):
+            raise TraceError("does not go on where the round before it ended; a line is missing or was changed",
+                             field="root", line=self._lines.numbers[line], path=self._lines.path)
+        return found
+
+    def _check(self, number: int, record: Round) -> None:
+        if record.index != number % len(self):
+            raise TraceError(f"was {record.index}; {number} is next: a line is missing or was changed", field="index")
+        check.check_round(record, self._header)
+        for _, event in record.unknown_events or []:
+            self._lines.warn_unknown("events", event["kind"], self._lines.numbers[self._places[number]])
+
+
+def piece_bytes(record: Pieces) -> dict[int, bytes]:
+    """Bytes by token id. Errors: `TraceError` for text that is not base64."""
+    found = {token: text.encode() for token, text in record.text.items()}
+    try:
+        return found | {token: base64.b64decode(text, validate=True) for token, text in record.base64.items()}
+    except binascii.Error as error:
+        raise TraceError(f"holds text that is not base64 ({error})", field="base64") from None
+
+
+# --- the lines of a file --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class RunIndex:
+    """A run's header, and the numbers of its lines by kind of record."""
+
+    header: Header
+    lines: defaultdict[str, array[int]] = field(default_factory=lambda: defaultdict(lambda: array("L")))
+
+
+class Lines:
+    """Where each line of a file begins and ends. `numbers` are the line numbers that an editor shows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.warnings: list[str] = []
+        self.numbers = array("L")
+        self._starts, self._stops = array("Q"), array("Q")
+        self._text = storage.load(path)
+        self._warned: set[tuple[str, str]] = set()
+
+    def text_of(self, line: int) -> bytes:
+        return self._text.read(self._starts[line], self._stops[line])
+
+    def decode(self, line: int, kind: str, also: Callable[[Any], None] = lambda record: None) -> Any:
+        """The record on a line, after `also(record)`. Errors: `TraceError` with its place, from `also` too."""
+        try:
+            record = codec.decode(self.text_of(line), kind)
+            also(record)
+            return record
+        except TraceError as error:
+            number = self.numbers[line]
+            advice = f"{error.problem}. The line is damaged; record again, or keep the {number - 1} lines before it"
+            raise TraceError(advice, field=error.field, line=number, path=self.path) from None
+
+    def scan(self) -> list[RunIndex]:
+        """Find all lines and sort them by run and kind. Errors: `TraceError` where this is no trace."""
+        runs: list[RunIndex] = []
+        for number, (start, line, whole) in enumerate(self._split(), start=1):
+            if line.strip():
+                try:
+                    self._add(runs, number, start, line, whole)
+                except TraceError as error:
+                    raise error.at(self.path, number) from None
+        if not runs:
+            raise TraceError(NO_TRACE, path=self.path, line=1)
+        for place, run in enumerate(runs):
+            if not run.lines["end"]:
+                self.warnings.append(f"run {place} has no end: its recording was interrupted after "
+                                     f"{len(run.lines['round'])} rounds, which can be used")
+        return runs
+
+    def _split(self) -> Iterator[tuple[int, bytes, bool]]:
+        number = 0
+        try:
+            for part in storage.split_lines(self._text.chunks()):
+                number += 1
+                yield part
+        except TraceError as error:
+            raise error.at(self.path, number + 1) from None
+
+    def _add(self, runs: list[RunIndex], number: int, start: int, line: bytes, whole: bool) -> None:
+        """Sort one line in. A line without its newline (not `whole`) is the last one, and may be cut off."""
+        try:
+            kind = codec.kind_of(line)
+            if not whole:
+                codec.decode(line, kind)
+        except TraceError as error:
+            if runs and not whole:
+                self.warnings.append(f"line {number} is cut off: the recording was interrupted. It is left out")
+                return
+            raise error if runs else TraceError(NO_TRACE) from None
+        if kind == "header":
+            runs.append(RunIndex(read_header(line)))
+        elif not runs:
+            raise TraceError(NO_TRACE, field="kind")
+        elif kind not in codec.KINDS:
+            self.warn_unknown("records", kind, number)
+        else:
+            check.check_order(runs[-1].lines.keys(), kind)
+        runs[-1].lines[kind].append(len(self.numbers))
+        for column, value in ((self.numbers, number), (self._starts, start), (self._stops, start + len(line))):
+            column.append(value)
+
+    def warn_unknown(self, what: str, kind: str, number: int) -> None:
+        """Warn once about records or events of a kind that this version does not know."""
+        if (what, kind) not in self._warned:
+            self._warned.add((what, kind))
+            self.warnings.append(f"{what} of the kind {kind!r} (first on line {number}) are unknown to this version of "
+                                 "treegraft; they are kept but not shown")
+
+
+def read_header(line: bytes) -> Header:
+    """The header on a line. Errors: `TraceError` for a version of the format that this reader does not know."""
+    schema = codec.peek(line).schema
+    if schema is None:
+        raise TraceError(NO_TRACE, field="schema")
+    if not 1 <= schema <= SCHEMA:
+        raise TraceError(f"was {schema}; this version of treegraft reads 1 to {SCHEMA}. Get a newer one with "
+                         "`pip install -U treegraft`", field="schema")
+    header = codec.decode(line, "header")
+    check.check_header(header)
+    return header

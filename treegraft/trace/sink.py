@@ -1,0 +1,113 @@
+"""Appends text to a new trace file so that what was appended stays readable, whatever fails later.
+
+Every append goes to the operating system at once. One that fails half-way, on a full disk or by Ctrl-C, is undone.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import zstandard
+
+from treegraft.trace.codec import TraceError
+from treegraft.trace.storage import FRAME_TEXT
+
+LEVEL = 3
+WINDOW_LOG = 20
+
+
+def open_sink(path: Path, *, overwrite: bool) -> Sink:
+    """A sink for `.jsonl` or `.jsonl.zst`; the file appears with the first append. Errors: `TraceError`."""
+    if path.name.endswith(".jsonl.zst"):
+        kind: type[Sink] = ZstdSink
+    elif path.name.endswith(".jsonl"):
+        kind = Sink
+    else:
+        raise TraceError("is no name for a trace; end it with .jsonl or .jsonl.zst", path=path)
+    if not path.parent.is_dir():
+        raise TraceError(f"cannot be made: there is no folder {path.parent}", path=path)
+    if not os.access(path.parent, os.W_OK):
+        raise TraceError(f"cannot be made: the folder {path.parent} does not let you write", path=path)
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise TraceError("exists already; give another name, or allow it to be overwritten", path=path)
+    return kind(path, overwrite)
+
+
+class Sink:
+    """Plain text. Errors: `OSError` from `append` and `close`."""
+
+    def __init__(self, path: Path, overwrite: bool) -> None:
+        self._path, self._overwrite = path, overwrite
+        self._file: io.FileIO | None = None
+        self._sound = 0
+
+    def append(self, text: bytes) -> None:
+        try:
+            self._append(text)
+        except BaseException:
+            self._undo()
+            raise
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+
+    def _append(self, text: bytes) -> None:
+        self._write(text)
+        self._sound += len(text)
+
+    def _undo(self) -> None:
+        if self._file:
+            self._file.truncate(self._sound)
+            self._file.seek(self._sound)
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None:
+            if self._overwrite:
+                self._path.unlink(missing_ok=True)
+            self._file = io.FileIO(self._path, "xb")
+        view = memoryview(data)
+        while view:
+            view = view[self._file.write(view):]
+
+
+class ZstdSink(Sink):
+    """Zstd frames of `FRAME_TEXT` bytes of text or a little more. A frame's blocks are written as they are made, so
+    that the text of an unfinished frame can be read."""
+
+    def __init__(self, path: Path, overwrite: bool) -> None:
+        super().__init__(path, overwrite)
+        self._frame = b""
+        self._packer = new_packer()
+
+    def close(self) -> None:
+        if self._frame:
+            self._write(self._packer.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
+        super().close()
+
+    def _append(self, text: bytes) -> None:
+        frame = self._frame + text
+        full = len(frame) >= FRAME_TEXT
+        flush = zstandard.COMPRESSOBJ_FLUSH_FINISH if full else zstandard.COMPRESSOBJ_FLUSH_BLOCK
+        self._write(self._packer.compress(text) + self._packer.flush(flush))
+        if full:
+            self._sound, self._frame = self._file.tell(), b""
+            self._packer = new_packer()
+        else:
+            self._frame = frame
+
+    def _undo(self) -> None:
+        """Write the open frame anew: its packer has taken in the text that failed."""
+        super()._undo()
+        frame, self._frame = self._frame, b""
+        self._packer = new_packer()
+        if frame:
+            self._write(self._packer.compress(frame) + self._packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
+            self._frame = frame
+
+
+def new_packer() -> zstandard.ZstdCompressionObj:
+    parameters = zstandard.ZstdCompressionParameters.from_level(LEVEL, window_log=WINDOW_LOG, write_checksum=1)
+    return zstandard.ZstdCompressor(compression_params=parameters).compressobj()
