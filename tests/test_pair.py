@@ -1,0 +1,164 @@
+"""The default pair: every policy writes what plain decoding writes, in fp32, and says how it went."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import treegraft as tg
+from tests.test_engine import assert_same_text, plain_generate
+from treegraft.policies import POLICIES
+from treegraft.run import RunError
+from treegraft.trace import replay
+
+pytestmark = pytest.mark.pair
+
+SMALL = {"eagle2": {"budget": 24, "top_k": 6, "depth": 4}}
+PROMPTS = [
+    "Why is the sky blue?",
+    "Write a Python function that reverses a list.",
+    "List three fruits.",
+    "Repeat after me: the cat sat on the mat. The cat sat on the mat. The cat",
+    "Переведи на английский: доброе утро",
+    "東京はどこですか？",
+    "😀😃😄 what do these mean? 🏳️‍🌈",
+    "Summarize: The library opened in 1912 and was rebuilt after a fire in 1954.",
+    "1 2 3 4 5 6 7 8",
+    "مرحبا",
+]
+NEW_TOKENS = 20
+
+
+@pytest.fixture(scope="module")
+def references(pair) -> dict[str, list[int]]:
+    """Plain greedy output of transformers by prompt."""
+    run = tg.record(pair, PROMPTS[0], policy=tg.Plain(), max_new_tokens=1).run
+    assert run.header.target.dtype == "float32"
+    texts = {}
+    for prompt in PROMPTS:
+        tokens = tg.record(pair, prompt, policy=tg.Plain(), max_new_tokens=1).run.header.prompt.tokens
+        texts[prompt] = plain_generate(pair.target.model, tokens, NEW_TOKENS)
+    return texts
+
+
+def policy_of(name: str):
+    return POLICIES[name](**SMALL.get(name, {}))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_output_equals_plain_greedy_decoding(pair, references, name):
+    for prompt, reference in references.items():
+        run = tg.record(pair, prompt, policy=policy_of(name), max_new_tokens=NEW_TOKENS).run
+        assert_same_text(pair.target.model, run.header.prompt.tokens, run.output, reference)
+        assert run.end.new_tokens == len(run.output)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_prompt_of_one_token(pair, name):
+    run = tg.record(pair, "The", policy=policy_of(name), max_new_tokens=8, raw=True).run
+    assert len(run.header.prompt.tokens) == 1
+    assert_same_text(pair.target.model, run.header.prompt.tokens, run.output,
+                     plain_generate(pair.target.model, run.header.prompt.tokens, 8))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_prompt_near_the_context_limit(pair, name):
+    prompt = "one two three four five six seven eight one two three four five six seven"
+    length = len(pair.target.tokenizer(prompt)["input_ids"])
+    run = tg.record(pair, prompt, policy=policy_of(name), raw=True, max_context=length + 3).run
+    assert run.end.reason == "context"
+    assert len(run.output) == 3
+    assert_same_text(pair.target.model, run.header.prompt.tokens, run.output,
+                     plain_generate(pair.target.model, run.header.prompt.tokens, 3))
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_limit_of_one_token_and_immediate_end(pair, name, monkeypatch):
+    run = tg.record(pair, PROMPTS[0], policy=policy_of(name), max_new_tokens=1).run
+    assert (len(run.output), run.end.reason, len(run.rounds)) == (1, "length", 0)
+    monkeypatch.setattr(pair.target, "eos_ids", {run.output[0]})
+    run = tg.record(pair, PROMPTS[0], policy=policy_of(name)).run
+    assert (len(run.output), run.end.reason, len(run.rounds)) == (1, "eos", 0)
+
+
+def test_stop_string_inside_a_block_ends_the_text_there(pair):
+    whole = tg.record(pair, PROMPTS[1], policy=tg.Plain(), max_new_tokens=30).text
+    needle = whole[20:24]
+    for name in POLICIES:
+        run = tg.record(pair, PROMPTS[1], policy=policy_of(name), max_new_tokens=30, stop=[needle]).run
+        assert run.end.reason == "stop"
+        assert needle in run.text
+        assert run.text.index(needle) + len(needle) > len(run.text) - 12
+
+
+def test_live_events_rebuild_the_live_tree(pair):
+    """The trace's event replay ends in the tree that the run had, at every event of every round."""
+    for name in ("chain", "lookup", "eagle2"):
+        run = tg.record(pair, PROMPTS[3], policy=policy_of(name), max_new_tokens=16).run
+        for traced in run.rounds:
+            last = replay.states(traced.record)[-1]
+            assert all(last.born)
+            assert [None if s is None else s for s in last.scores] == traced.record.nodes.score
+
+
+def test_interrupt_keeps_a_valid_trace(pair, tmp_path):
+    def stop_after_two(traced):
+        if traced.index == 1:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "run.jsonl.zst"
+    tg.record(pair, PROMPTS[0], policy=tg.Plain(), out=path, on_round=stop_after_two)
+    trace = tg.open(path)
+    assert trace.runs[0].end.reason == "interrupted"
+    assert len(trace.rounds) == 2
+    assert not trace.warnings
+
+
+def test_written_trace_equals_the_run_in_memory(pair, tmp_path):
+    path = tmp_path / "run.jsonl.zst"
+    recording = tg.record(pair, PROMPTS[0], policy=policy_of("eagle2"), out=path, max_new_tokens=12)
+    read = tg.open(path).runs[0]
+    assert read.header == recording.run.header
+    assert [r.record for r in read.rounds] == [r.record for r in recording.run.rounds]
+    assert (read.output, read.text, read.end) == (recording.run.output, recording.text, recording.run.end)
+
+
+def test_recorded_probabilities_are_the_targets(pair):
+    run = tg.record(pair, PROMPTS[0], policy=policy_of("eagle2"), max_new_tokens=10).run
+    traced = run.rounds[1]
+    verify = traced.event("verify")
+    text = run.header.prompt.tokens + run.output[: traced.output_start]
+    with torch.inference_mode():
+        logprobs = pair.target.model(torch.tensor([text])).logits[0, -1].float().log_softmax(-1)
+    walked = verify.walk[0]
+    assert walked.tokens[0] == int(logprobs.argmax())
+    expected = np.rint(logprobs[walked.tokens].numpy() * 1e5)
+    assert np.abs(np.array(walked.logprobs) - expected).max() <= 50
+    assert abs(walked.entropy - float(-(logprobs.exp() * logprobs).sum()) * 1e5) <= 500
+    place = {node: logprob for node, logprob in zip(verify.order, verify.logprob, strict=True)}
+    for child, rank in zip(walked.children, walked.ranks, strict=True):
+        token = traced.record.nodes.token[child]
+        assert rank == int((logprobs > logprobs[token]).sum())
+        assert abs(place[child] - float(logprobs[token]) * 1e5) <= 50
+
+
+@pytest.mark.parametrize(("drafters", "policy", "words"), [
+    (["strong", "lookup"], "eagle2", "takes 1 drafter"),
+    (["nobody"], "eagle2", "is not there"),
+    (["lookup"], "eagle2", "cannot fill"),
+    (["strong"], "lookup", "cannot fill"),
+])
+def test_drafters_that_do_not_fit_are_refused_in_plain_words(pair, drafters, policy, words):
+    with pytest.raises(RunError, match=words):
+        tg.record(pair, "Hi", policy=policy_of(policy), drafters=drafters)
+
+
+def test_prompt_longer_than_the_context_is_refused(pair):
+    with pytest.raises(RunError, match="no room for an answer"):
+        tg.record(pair, "word " * 50, policy=tg.Plain(), max_context=20)
+
+
+def test_shared_tensors(pair):
+    strong = pair.drafters["strong"].model
+    assert strong.get_input_embeddings().weight.data_ptr() == pair.target.model.get_input_embeddings().weight.data_ptr()
