@@ -68,6 +68,7 @@ def check_follows(record: Round, before: Round | None, root: int | None) -> None
         return
     accept = before.events[-1]
     assert isinstance(accept, Accept)
+    need(accept.discarded == 0, "index", f"was {record.index}, but the text ended in the round before it")
     need(record.index == before.index + 1, "index", f"was {record.index}; {before.index + 1} is next")
     need(record.root == accept.bonus, "root", f"was {record.root}; the bonus of the round before is {accept.bonus}")
     context = before.context + len(accept.path) + 1

@@ -94,9 +94,11 @@ class TracedRound:
 
     def show(self) -> None:
         """Draw the tree in the terminal."""
-        from treegraft.view.terminal import show_round
+        import rich
 
-        show_round(self)
+        from treegraft.view.terminal import draw_round
+
+        rich.print(draw_round(self))
 
 
 class Rounds(Sequence[TracedRound]):

@@ -1,0 +1,229 @@
+"""Random sound runs for property tests: trees grown event by event, pruned, verified and accepted greedily.
+
+Sizes are drawn by Hypothesis (and shrink); what fills them comes from a drawn seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from hypothesis import strategies as st
+
+from treegraft.trace import Run, Writer
+from treegraft.trace.records import (
+    TARGET,
+    Accept,
+    Decoding,
+    DrafterInfo,
+    End,
+    Event,
+    Expand,
+    Forward,
+    Header,
+    Nodes,
+    PolicyInfo,
+    Prefill,
+    Prompt,
+    Prune,
+    Round,
+    TargetInfo,
+    Tried,
+    Verify,
+    Walked,
+)
+from treegraft.trace.replay import TreeState
+
+VOCAB = 40
+PIECES = {token: piece.encode() for token, piece in enumerate(
+    ["<|end|>", "\n", " ", "<b>", "&amp;", '"', "\\", "\u2028", "é", "日", "\x00", "a", " the", "{", "}"])}
+PIECES |= {15: b"\xf0\x9f", 16: b"\x98\x80", 17: b"\xff"}
+PIECES |= {token: f" w{token}".encode() for token in range(18, VOCAB)}
+"""Pieces of the vocabulary: markup, control characters, an emoji split over two tokens, a byte that is no UTF-8."""
+
+
+@dataclass
+class GrownRound:
+    """A round, and the tree as it was before its events and after each."""
+
+    record: Round
+    states: list[TreeState]
+
+
+@st.composite
+def grown_rounds(draw: st.DrawFn) -> GrownRound:
+    """One round of a run whose prompt has 3 tokens, with the tree's states while it grew."""
+    seed, layers, width = draw(st.integers(0, 2**32)), draw(st.integers(0, 4)), draw(st.integers(1, 6))
+    return grow(Random(seed), layers=layers, width=width)
+
+
+@st.composite
+def runs(draw: st.DrawFn, min_rounds: int = 0, max_rounds: int = 5) -> Run:
+    """One run in memory, ended."""
+    seed, count = draw(st.integers(0, 2**32)), draw(st.integers(min_rounds, max_rounds))
+    shapes = [(draw(st.integers(0, 3)), draw(st.integers(1, 5))) for _ in range(count)]
+    return make_run(Random(seed), shapes)
+
+
+def make_run(random: Random, shapes: list[tuple[int, int]]) -> Run:
+    """A run with one round for each of `shapes` (layers, width); its last round may run past the end of the text."""
+    prompt = [random.randrange(VOCAB) for _ in range(random.randint(1, 6))]
+    root, context = random.randrange(VOCAB), len(prompt) + 1
+    run = Run(make_header(prompt), dict(PIECES), Prefill(
+        microseconds=random.randrange(9999), root=root, k=2, tokens=[random.randrange(VOCAB) for _ in prompt * 2],
+        logprobs=[-random.randrange(9999) for _ in prompt * 2]), [], None)
+    for index, (layers, width) in enumerate(shapes):
+        last = index == len(shapes) - 1
+        record = grow(random, index, context, root, layers, width, may_end=last).record
+        run.records.append(record)
+        accept = record.events[-1]
+        root, context = accept.bonus, context + len(accept.path) + 1
+    run.end = End(reason=random.choice(["eos", "length", "stop"]), new_tokens=len(run.output),
+                  microseconds=random.randrange(10**6), notes=[])
+    return run
+
+
+def make_header(prompt: list[int]) -> Header:
+    return Header(
+        created="2026-01-31T12:00:00+00:00", target=TargetInfo(name="target", vocab_size=VOCAB),
+        drafters=[DrafterInfo(id=0, kind="lookup", name="lookup"), DrafterInfo(id=1, kind="lm", name="small")],
+        policy=PolicyInfo(name="mixed", settings={"budget": 8, "exact": True}, drafters=[0, 1]),
+        decoding=Decoding(max_new_tokens=64, eos=[0]), prompt=Prompt(tokens=prompt, text="…"), group="random")
+
+
+def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers: int = 3, width: int = 4,
+         may_end: bool = False) -> GrownRound:
+    """Grow a round: `layers` expand events of up to `width` new nodes, perhaps a prune, then greedy verification."""
+    tree = Growing(random, root)
+    for layer in range(1, layers + 1):
+        tree.expand(layer, width)
+    if random.random() < 0.7:
+        tree.prune()
+    tree.verify()
+    accept = tree.accept()
+    if may_end and random.random() < 0.5:
+        accept.discarded = random.randint(0, len(accept.path) + 1)
+    times = {phase: random.randrange(9999) for phase in ("draft", "verify", "accept", "commit")}
+    record = Round(
+        index=index, context=context, root=root, events=tree.events, times=times | {"total": sum(times.values())},
+        nodes=Nodes(token=tree.token, parent=tree.parent, origin=tree.origin, score=tree.score,
+                    proposers=tree.proposers),
+        forwards=[Forward(model=model, tokens=random.randint(1, 9), microseconds=random.randrange(999))
+                  for model in (1, TARGET)],
+        kv={TARGET: context + len(accept.path), 1: context - 1}, note=random.choice(["", "few matches"]))
+    return GrownRound(record, [tree.padded(*state) for state in tree.states])
+
+
+class Growing:
+    """A tree in plain lists, changed in place event by event; `states` keeps a copy before each event."""
+
+    def __init__(self, random: Random, root: int) -> None:
+        self.random = random
+        self.token, self.parent, self.origin, self.score, self.proposers = [root], [-1], [-1], [0], [0]
+        self.kept = {0}
+        self.argmax: dict[int, int] = {}
+        self.events: list[Event] = []
+        self.states: list[tuple[int, list[int | None], set[int]]] = []
+        self.remember()
+
+    def remember(self, *event: Event) -> None:
+        self.events += event
+        self.states.append((len(self.token), list(self.score), set(self.kept)))
+
+    def padded(self, born: int, score: list[int | None], kept: set[int]) -> TreeState:
+        size = len(self.token)
+        return TreeState(tuple(node < born for node in range(size)), tuple(score + [None] * (size - born)),
+                         tuple(node in kept for node in range(size)))
+
+    def expand(self, layer: int, width: int) -> None:
+        """Add children, some of them below nodes of the same event as a copied span does; meet old ones by chance."""
+        drafter, old = self.random.randrange(2), len(self.token)
+        merged, raised = set(), set()
+        for _ in range(self.random.randint(0, width)):
+            parent, token = self.random.randrange(len(self.token)), self.random.randrange(VOCAB)
+            node = self.child(parent, token)
+            if node is None:
+                self.add(parent, token, drafter)
+            else:
+                self.proposers[node] |= 1 << drafter
+                merged |= {node} if node < old else set()
+        for node in merged:
+            if self.random.random() < 0.3:
+                self.score[node] = -self.random.randrange(10**5)
+                raised.add(node)
+        nodes = list(range(old, len(self.token)))
+        copied = {} if drafter else {"match": [self.random.randint(1, 5) for _ in nodes],
+                                     "source": [self.random.choice([None, 0, 2]) for _ in nodes], "stopped": [0]}
+        self.kept.update(nodes)
+        self.remember(Expand(
+            layer=layer, drafter=drafter, parents=sorted({self.parent[node] for node in nodes} & set(range(old))),
+            nodes=nodes, scores=self.score[old:], merged=sorted(merged), raised=sorted(raised),
+            raised_scores=[self.score[node] for node in sorted(raised)], **copied))
+
+    def child(self, parent: int, token: int) -> int | None:
+        pairs = list(zip(self.parent, self.token, strict=True))
+        return pairs.index((parent, token)) if (parent, token) in pairs else None
+
+    def add(self, parent: int, token: int, drafter: int) -> None:
+        above = self.score[parent]
+        lost = above is None or self.random.random() < 0.1
+        self.score.append(None if lost else above - self.random.randrange(10**5))
+        self.token.append(token)
+        self.parent.append(parent)
+        self.origin.append(drafter)
+        self.proposers.append(1 << drafter)
+
+    def prune(self) -> None:
+        """Drop some subtrees."""
+        dropped: set[int] = set()
+        for node in range(1, len(self.token)):
+            if self.parent[node] in dropped or self.random.random() < 0.25:
+                dropped.add(node)
+        self.kept -= dropped
+        self.remember(Prune(budget=len(self.kept) + self.random.randrange(3), rule="score", kept=sorted(self.kept)))
+
+    def verify(self) -> None:
+        """The target's answers: mostly a drafted child, so that paths get long."""
+        order = sorted(self.kept)
+        for node in order:
+            tokens = [self.token[child] for child in order if self.parent[child] == node]
+            drafted = tokens and self.random.random() < 0.7
+            self.argmax[node] = self.random.choice(tokens) if drafted else self.random.randrange(VOCAB)
+        walk = [Walked(node=node, tokens=[self.argmax[node], 1], logprobs=[-10, -20], entropy=900,
+                       children=[child for child in order if self.parent[child] == node],
+                       ranks=[0 if self.token[child] == self.argmax[node] else 3 for child in order
+                              if self.parent[child] == node]) for node in self.walk()]
+        self.remember(Verify(order=order, argmax=[self.argmax[node] for node in order], walk=walk,
+                             logprob=[0, *(-self.random.randrange(10**6) for _ in order[1:])]))
+
+    def walk(self) -> list[int]:
+        """The root and the nodes that follow the target's favourites."""
+        nodes = [0]
+        while (child := self.child(nodes[-1], self.argmax[nodes[-1]])) in self.kept:
+            nodes.append(child)
+        return nodes
+
+    def accept(self) -> Accept:
+        nodes = self.walk()
+        tried = [Tried(node=node, p=-500, accepted=node in nodes) for node in sorted(self.kept)
+                 if self.parent[node] in nodes]
+        event = Accept(rule="greedy", path=nodes[1:], tried=tried, bonus=self.argmax[nodes[-1]])
+        self.remember(event)
+        return event
+
+
+def records_of(run: Run) -> list:
+    """The records of a run in the order of a file, pieces left out (`write_runs` writes them)."""
+    return [run.header, *([run.prefill] if run.prefill else []), *run.records, *([run.end] if run.end else [])]
+
+
+def write_runs(path: Path, *runs: Run) -> Path:
+    """Write runs to a trace file."""
+    with Writer(path) as trace:
+        for run in runs:
+            for record in records_of(run):
+                trace.write(record)
+                if record is run.header:
+                    trace.pieces(run.pieces)
+    return path

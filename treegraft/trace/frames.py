@@ -1,0 +1,131 @@
+"""Rounds and nodes as pandas tables, and a tree as a networkx graph.
+
+Scores and log-probabilities are in nats here (floats; minus infinity is `-inf`, unknown is NaN), times in microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from treegraft.trace.records import NATS, TARGET, Expand, Logprob
+from treegraft.trace.replay import accepted, ending
+
+if TYPE_CHECKING:
+    import networkx
+    import pandas
+
+    from treegraft.trace.runs import Run, TracedRound
+
+PHASES = ("draft", "verify", "accept", "commit", "total")
+UNBORN = -1
+"""`event` of the root, which no event made."""
+
+
+def rounds_frame(runs: Iterable[Run]) -> pandas.DataFrame:
+    """One row a round.
+
+    `run`, `group`, `prompt` and `turn` say where it belongs, `round` its number in the run and `context` its length up
+    to the root. `nodes` were drafted, `kept` of them verified, `accepted` of those joined the text (root and bonus not
+    counted); `depth` is that of the verified tree. `bonus` is a token id, `new_tokens` and `discarded` count path and
+    bonus before and after the end of the text. `<phase>_us` are wall times; for each model (`target`,
+    `drafter0`, ...) there are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the cached tokens `<model>_kv`.
+    """
+    import pandas
+
+    rows = [round_row(number, round) for number, run in enumerate(runs) for round in run.rounds]
+    return pandas.DataFrame(rows, columns=None if rows else ["run", "round"])
+
+
+def round_row(number: int, round: TracedRound) -> dict[str, Any]:
+    record, header = round.record, round.run.header
+    verify, accept = ending(record)
+    depth = depths(record.nodes.parent)
+    row = {
+        "run": number, "group": header.group, "prompt": header.index, "turn": header.turn, "round": record.index,
+        "context": record.context, "root": record.root, "nodes": len(depth) - 1, "kept": len(verify.order) - 1,
+        "depth": max(depth[node] for node in verify.order), "accepted": accepted(accept), "bonus": accept.bonus,
+        "new_tokens": len(accept.path) + 1 - accept.discarded, "discarded": accept.discarded, "note": record.note}
+    row |= {f"{phase}_us": record.times.get(phase, math.nan) for phase in PHASES}
+    for model in (TARGET, *(drafter.id for drafter in header.drafters)):
+        name = model_name(model)
+        passes = [forward for forward in record.forwards if forward.model == model]
+        row |= {f"{name}_forwards": len(passes), f"{name}_tokens": sum(one.tokens for one in passes),
+                f"{name}_us": sum(one.microseconds for one in passes), f"{name}_kv": record.kv.get(model, math.nan)}
+    return row
+
+
+def nodes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
+    """One row a node, the root (`node` 0) included.
+
+    `run` and `round` say where it belongs; `token` is its id and `piece` its text; `parent` is a node (-1 for the
+    root), `depth` 0 for the root; `origin` the drafter that proposed it first (-1 for the root), `proposers` the bit
+    set of all; `event` the place of the event that made it (-1 for the root). `score` is cumulative, in nats; `kept`
+    nodes were verified; `fate` is one of `replay.FATES`; `target_logprob` is the target's, after the parent, in nats;
+    `match` is the length of the copied span's match and `source` its place in the context, for drafters that copy.
+    """
+    import pandas
+
+    columns: dict[str, list[Any]] = {}
+    for number, run in enumerate(runs):
+        for round in run.rounds:
+            part = node_columns(round)
+            size = len(part["node"])
+            for name, values in {"run": [number] * size, "round": [round.index] * size, **part}.items():
+                columns.setdefault(name, []).extend(values)
+    return pandas.DataFrame(columns or {"run": [], "round": [], "node": []})
+
+
+def node_columns(round: TracedRound) -> dict[str, list[Any]]:
+    """The columns of `nodes_frame` for one round, by name."""
+    record, pieces = round.record, round.run.pieces
+    nodes, (verify, _) = record.nodes, ending(record)
+    size = len(nodes.token)
+    event, match, source = [UNBORN] * size, [math.nan] * size, [math.nan] * size
+    for place, made in enumerate(record.events):
+        if isinstance(made, Expand):
+            for column, values in ((event, [place] * len(made.nodes)), (match, made.match), (source, made.source)):
+                for node, value in zip(made.nodes, values or [], strict=False):
+                    column[node] = math.nan if value is None else value
+    target = dict(zip(verify.order, verify.logprob, strict=True))
+    return {
+        "node": list(range(size)), "token": nodes.token, "piece": [piece_text(pieces, token) for token in nodes.token],
+        "parent": nodes.parent, "depth": depths(nodes.parent), "origin": nodes.origin, "proposers": nodes.proposers,
+        "event": event, "score": [nats(score) for score in nodes.score], "kept": [node in target for node in range(size)],
+        "fate": round.fates,
+        "target_logprob": [nats(target[node]) if node and node in target else math.nan for node in range(size)],
+        "match": match, "source": source}
+
+
+def graph(round: TracedRound) -> networkx.DiGraph:
+    """The tree of a round, edges from parent to child; nodes carry the columns of `nodes_frame` as attributes."""
+    import networkx
+
+    columns = node_columns(round)
+    tree = networkx.DiGraph(prompt=round.run.header.index, round=round.index, context=round.record.context)
+    for node, *values in zip(*columns.values(), strict=True):
+        tree.add_node(node, **dict(zip(list(columns)[1:], values, strict=True)))
+    tree.add_edges_from((parent, node) for node, parent in enumerate(columns["parent"]) if node)
+    return tree
+
+
+def nats(units: Logprob) -> float:
+    return -math.inf if units is None else units / NATS
+
+
+def piece_text(pieces: dict[int, bytes], token: int) -> str:
+    """The text of a token alone, with U+FFFD for what is missing or no UTF-8."""
+    return pieces.get(token, b"\xff").decode(errors="replace")
+
+
+def depths(parent: list[int]) -> list[int]:
+    """Depth of each node."""
+    found = [0]
+    for above in parent[1:]:
+        found.append(found[above] + 1)
+    return found
+
+
+def model_name(model: int) -> str:
+    return "target" if model == TARGET else f"drafter{model}"
