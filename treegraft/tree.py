@@ -109,13 +109,13 @@ class DraftTree:
         token, parent, depth, origin, score, proposers = self._columns[:, start:stop]
         token[:], parent[:], origin[:], score[:], proposers[:] = tokens, parents, drafter, scores, 1 << drafter
         self._nodes.update(zip((parent << 32 | token).tolist(), range(start, stop), strict=True))
-        ready = parent < start
-        while ready.any():
-            level, above = ids[ready], parent[ready]
-            self._columns[2, level] = self._columns[2, above] + 1
-            self._mask[level] = self._mask[above]
-            self._mask[level, level] = True
-            ready = (depth == 0) & (self._columns[2, parent] > 0)
+        old = parent < start
+        depth[old] = self._columns[2, parent[old]] + 1
+        self._mask[ids[old]] = self._mask[parent[old]]
+        self._mask[ids, ids] = True
+        for node, above in zip(ids[~old].tolist(), parent[~old].tolist(), strict=True):
+            self._columns[2, node] = self._columns[2, above] + 1
+            self._mask[node] |= self._mask[above]
         self.size = stop
         return ids
 

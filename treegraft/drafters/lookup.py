@@ -88,18 +88,20 @@ class ContextIndex:
 
 
 class Sketch:
-    """What one `grow` adds to a tree: gathered node by node in plain Python, then written to the tree at once."""
+    """What one `grow` adds to a tree: gathered node by node in plain Python, then written to the tree at once.
+
+    `origins` says for every new node which run it belongs to (its place in the context), how deep in the run it lies,
+    and the length of the match before the run.
+    """
 
     def __init__(self, tree: DraftTree) -> None:
         self._tree = tree
-        self._score = tree.score.tolist()
+        self._token, self._parent, self._score = tree.token.tolist(), tree.parent.tolist(), tree.score.tolist()
         self._below: dict[int, dict[int, int]] = {}
-        for node, (parent, token) in enumerate(zip(tree.parent.tolist(), tree.token.tolist(), strict=True)):
+        for node, (parent, token) in enumerate(zip(self._parent, self._token, strict=True)):
             self._below.setdefault(parent, {})[token] = node
-        self._parents: list[int] = []
-        self._tokens: list[int] = []
-        self.sources: list[int | None] = []
-        self.spans: list[int] = []
+        self.full = tree.room == 0
+        self.origins: list[tuple[int, int, int]] = []
         self.merged: set[int] = set()
         self.raised: set[int] = set()
 
@@ -107,52 +109,56 @@ class Sketch:
         """Token to node of the children."""
         return self._below.get(node, {})
 
-    def has(self, parent: int, tokens: Sequence[int]) -> bool:
-        """Whether the whole run of tokens lies below `parent` already; if so, it counts as merged."""
+    def path(self, node: int) -> list[int]:
+        """The tokens from the root (left out) to `node`."""
+        tokens = []
+        while node != ROOT:
+            tokens.append(self._token[node])
+            node = self._parent[node]
+        return tokens[::-1]
+
+    def has(self, parent: int, run: Sequence[int]) -> bool:
+        """Whether the whole run lies below `parent` already; if so, its nodes count as merged."""
         nodes = []
-        for token in tokens:
+        for token in run:
             parent = self.children(parent).get(token)
             if parent is None:
                 return False
             nodes.append(parent)
-        for node in nodes:
-            self._reach(node, NEG_INF)
+        self.merged.update(node for node in nodes if node < self._tree.size)
         return True
 
-    def insert(self, parent: int, tokens: Sequence[int], logprob: int, sources: Sequence[int | None],
-               match: int) -> None:
-        """Copy a run of tokens below `parent`, as far as there is room; only its first token is scored."""
+    def insert(self, parent: int, run: Sequence[int], logprob: int, place: int, match: int) -> None:
+        """Copy a run below `parent`, as far as there is room; only its first token is scored."""
         score = NEG_INF if self._score[parent] <= NEG_INF else self._score[parent] + logprob
-        for token, source in zip(tokens, sources, strict=True):
+        for step, token in enumerate(run):
             below = self._below.setdefault(parent, {})
-            if token not in below:
-                if len(self._score) == self._tree.capacity:
-                    return
-                below[token] = len(self._score)
+            if token in below:
+                node = below[token]
+                if node < self._tree.size:
+                    self.merged.add(node)
+            elif self.full:
+                return
+            else:
+                node = below[token] = len(self._token)
+                self._token.append(token)
+                self._parent.append(parent)
                 self._score.append(NEG_INF)
-                self._parents.append(parent)
-                self._tokens.append(token)
-                self.sources.append(source)
-                self.spans.append(match)
-            parent = below[token]
-            self._reach(parent, score)
-            score = NEG_INF
-
-    def _reach(self, node: int, score: int) -> None:
-        """A run goes through `node` and scores it: the higher score stays."""
-        if node < self._tree.size:
-            self.merged.add(node)
+                self.origins.append((place, step, match))
+                self.full = len(self._token) == self._tree.capacity
             if score > self._score[node]:
-                self.raised.add(node)
-        self._score[node] = max(self._score[node], score)
+                self._score[node] = score
+                if node < self._tree.size:
+                    self.raised.add(node)
+            parent, score = node, NEG_INF
 
     def write(self, drafter: int) -> np.ndarray:
         """Change the tree; returns the ids of the new nodes."""
-        tree = self._tree
-        raised, merged = sorted(self.raised), sorted(self.merged)
+        tree, new = self._tree, slice(self._tree.size, None)
+        raised = sorted(self.raised)
         tree.score[raised] = [self._score[node] for node in raised]
-        tree.proposers[merged] |= 1 << drafter
-        return tree.append(self._parents, self._tokens, self._score[tree.size:], drafter)
+        tree.proposers[sorted(self.merged)] |= 1 << drafter
+        return tree.append(self._parent[new], self._token[new], self._score[new], drafter)
 
 
 @dataclass
@@ -194,8 +200,7 @@ class Lookup(Drafter):
         length = max(1, self.ngram - layer + 1)
         candidates, match, stopped = [], [], []
         for parent in parents.tolist():
-            tail = tree.token[tree.path(parent)[1:]].tolist()
-            matched, known = self._copy(sketch, parent, tail, length, k)
+            matched, known = self._copy(sketch, parent, length, k)
             if known < k and not self.relax:
                 stopped.append(parent)
                 continue
@@ -205,29 +210,35 @@ class Lookup(Drafter):
         final = layer == 1 and len(stopped) == len(parents) and not sketch.children(ROOT)
         if final:
             token, place = next(self._index.frequent())
-            sketch.insert(ROOT, [token], 0, [place], 0)
+            sketch.insert(ROOT, [token], 0, place, 0)
         return Growth(
             created=sketch.write(self.id), candidates=np.array(candidates, np.int64), match=np.array(match, np.int64),
-            merged=np.array(sorted(sketch.merged), np.int64), source=sketch.sources, span=sketch.spans,
-            stopped=stopped, raised=sorted(sketch.raised), final=final)
+            merged=np.array(sorted(sketch.merged), np.int64),
+            source=[self._source(place, step) for place, step, _ in sketch.origins],
+            span=[size for _, _, size in sketch.origins], stopped=stopped, raised=sorted(sketch.raised), final=final)
 
-    def _copy(self, sketch: Sketch, parent: int, tail: list[int], length: int, k: int) -> tuple[dict[int, int], int]:
-        """Copy below one parent, which `tail` leads to from the root.
+    def _copy(self, sketch: Sketch, parent: int, length: int, k: int) -> tuple[dict[int, int], int]:
+        """Copy runs of `length` tokens below one parent.
 
         Returns the longest match of each next token found, and how many next tokens are known, children included.
         """
-        index = self._index
-        known = set(sketch.children(parent))
-        matched: dict[int, int] = {}
-        runs: dict[tuple[int, ...], tuple[int, int]] = {}
-        matches = index.matches(tail, self.ngram)
+        tokens = self._index.tokens
+        matches = self._index.matches(sketch.path(parent), self.ngram)
+        children = sketch.children(parent)
+        known = set(children)
+        longest: dict[int, int] = {}
+        seen, runs = set(), []
         for size in range(len(matches) - 1, 0, -1):
-            for place in index.continuations(matches[size], length):
-                run = tuple(index.tokens[place : place + length])
-                matched.setdefault(run[0], size)
-                if run not in runs and not sketch.has(parent, run):
-                    runs[run] = size, place
-            known.update(matched)
+            for place in self._index.continuations(matches[size], length):
+                longest.setdefault(tokens[place], size)
+                if sketch.full and tokens[place] not in children:
+                    continue
+                run = tuple(tokens[place : place + length])
+                if run not in seen:
+                    seen.add(run)
+                    if not sketch.has(parent, run):
+                        runs.append((-size, -place, run))
+            known.update(longest)
             if len(known) >= k:
                 break
         if self.relax:
@@ -236,10 +247,10 @@ class Lookup(Drafter):
                     break
                 if run[0] not in known:
                     known.add(run[0])
-                    runs[run] = 0, place
-        for run, (size, place) in sorted(runs.items(), key=lambda item: (-item[1][0], -item[1][1], item[0])):
-            sketch.insert(parent, run, self._logprob(place), self._sources(place, length), size)
-        return matched, len(known)
+                    runs.append((0, -place, run))
+        for size, place, run in sorted(runs):
+            sketch.insert(parent, run, self._logprob(-place), -place, -size)
+        return longest, len(known)
 
     def _fillers(self, length: int) -> Iterator[tuple[tuple[int, ...], int]]:
         """Runs without a match and their places: from the context's frequent tokens on, then tokens it lacks (-1)."""
@@ -251,12 +262,11 @@ class Lookup(Drafter):
             if token not in self._index:
                 yield (token,) * length, -1
 
-    def _sources(self, place: int, length: int) -> Sequence[int | None]:
-        """Where each token of a run comes from; past the end of the context a run repeats its first token."""
-        end = len(self._index.tokens)
+    def _source(self, place: int, step: int) -> int | None:
+        """Where a token of a run comes from; past the end of the context a run repeats its first token."""
         if place < 0:
-            return [None] * length
-        return [source if source < end else place for source in range(place, place + length)]
+            return None
+        return place + step if place + step < len(self._index.tokens) else place
 
     def _logprob(self, place: int) -> int:
         """The target's log-prob of the context's token at `place`; 0 after the prompt, where it is not kept."""
