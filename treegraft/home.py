@@ -1,0 +1,19 @@
+"""Where treegraft keeps what it fetches and records for a user."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+
+def home() -> Path:
+    """The folder for models and recordings: `TREEGRAFT_HOME`, else the platform's cache folder for treegraft."""
+    given = os.environ.get("TREEGRAFT_HOME")
+    return Path(given).expanduser() if given else platformdirs.user_cache_path("treegraft", appauthor=False)
+
+
+def recordings() -> Path:
+    """The folder that the dashboard writes recordings to and lists them from; it may not exist yet."""
+    return home() / "recordings"
