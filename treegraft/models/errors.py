@@ -13,6 +13,10 @@ class FetchError(ModelError):
     """A model that could not be fetched. Nothing half-made is left behind."""
 
 
+class OfflineError(FetchError):
+    """The package index cannot be reached."""
+
+
 class LoadError(ModelError):
     """A model that cannot be loaded, or a drafter that does not fit its target."""
 

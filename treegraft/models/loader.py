@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,9 @@ import torch
 from safetensors.numpy import load_file
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from treegraft.drafters import DRAFTERS, drafter_class
 from treegraft.drafters.base import Drafter
 from treegraft.drafters.lm import LM
-from treegraft.drafters.lookup import Lookup
 from treegraft.models.cache import CachedModel
 from treegraft.models.device import pick_device, pick_dtype
 from treegraft.models.errors import LoadError
@@ -89,15 +89,16 @@ class Wishes:
     progress: Progress
 
 
-def load(target: str | Path = "smollm2", drafters: Sequence[str | DrafterSpec] | None = None, *,
+def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, DrafterSpec] | None = None, *,
          dtype: str | torch.dtype | None = None, device: str | torch.device | None = None,
          max_context: int | None = None, trust_remote_code: bool = False,
          progress: Progress = lambda stage, fraction: None) -> Pair:
     """Load `target` (a pair's name, hub id, folder or .gguf file) and its drafters.
 
-    `drafters` names those of the pair, `lookup`, or any causal LM (hub id, folder, .gguf file); by default all of a
-    named pair, else `lookup`. `dtype` and `device` default to the best of this machine. `max_context` lowers the
-    target's context (tokens). A named pair is fetched first if it is not here; `progress` hears about it.
+    `drafters` names those of the pair, `lookup`, or any causal LM (hub id, folder, .gguf file), or maps names of your
+    choice to specs; by default all of a named pair, else `lookup`. `dtype` and `device` default to the best of this
+    machine. `max_context` lowers the target's context (tokens). A named pair is fetched first if it is not here;
+    `progress` hears about it.
 
     Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`).
     """
@@ -106,13 +107,13 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str | DrafterSpec] |
     spec = PAIRS.get(str(target))
     model = load_target(target, wishes)
     model.context_limit = limited_context(model, max_context)
-    wanted = name_drafters(list(spec.drafters if spec else ["lookup"]) if drafters is None else drafters,
-                           spec.drafters if spec else {})
+    wanted = wanted_drafters(drafters, spec.drafters if spec else {"lookup": DrafterSpec("lookup")})
     made: dict[str, Drafter] = {}
     verdicts: dict[str, Compatibility] = {}
     for name, drafter in wanted.items():
         progress(f"loading {name}", None)
-        made[name], verdicts[name] = BUILDERS[drafter.kind](name, drafter, model, wishes)
+        build = BUILDERS.get(drafter.kind, build_without_weights)
+        made[name], verdicts[name] = build(name, drafter, model, wishes)
     return finish(Pair(model.name, model, made, verdicts))
 
 
@@ -176,29 +177,38 @@ def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[i
 # --- the drafters ---------------------------------------------------------------------------------------------------
 
 
-def name_drafters(given: Sequence[str | DrafterSpec], known: dict[str, DrafterSpec]) -> dict[str, DrafterSpec]:
-    """Specs by name: one of the pair's, `lookup`, or else a causal LM named after its folder or id."""
-    named: dict[str, DrafterSpec] = {}
-    for item in given:
-        if isinstance(item, DrafterSpec):
-            name, spec = Path(item.weights).stem if item.weights else item.kind, item
-        elif item in known:
-            name, spec = item, known[item]
-        elif item in BUILDERS and item != "lm":
-            name, spec = item, DrafterSpec(item)
+def wanted_drafters(given: Sequence[str] | Mapping[str, DrafterSpec] | None,
+                    known: dict[str, DrafterSpec]) -> Mapping[str, DrafterSpec]:
+    """Specs by name: those `known` for the target, another kind that needs no weights, or else a causal LM.
+
+    Errors: `LoadError` for a kind that there is not, or one that lacks its weights.
+    """
+    if given is None:
+        return known
+    wanted = given if isinstance(given, Mapping) else {}
+    for item in [] if wanted else given:
+        if item in known:
+            wanted[item] = known[item]
+        elif item in DRAFTERS:
+            wanted[item] = DrafterSpec(item)
         else:
-            name, spec = locate(item).name, DrafterSpec("lm", item)
-        if name in named:
-            name = f"{name}-{len(named) + 1}"
-        named[name] = spec
-    return named
+            name = locate(item).name
+            wanted[name if name not in wanted else f"{name}-{len(wanted) + 1}"] = DrafterSpec("lm", item)
+    for name, spec in wanted.items():
+        if spec.kind not in DRAFTERS:
+            raise LoadError(f"Drafter {name} is of kind {spec.kind!r}; allowed: {', '.join(DRAFTERS)}.")
+        if spec.kind in BUILDERS and spec.weights is None:
+            raise LoadError(f"Drafter {name} needs weights. Give a folder, a hub id or a .gguf file"
+                            f"{', or one of: ' + ', '.join(known) if known else ''}.")
+    return wanted
 
 
 Built = tuple[Drafter, Compatibility]
 
 
-def build_lookup(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) -> Built:
-    return Lookup(**spec.settings), Compatibility("same", target.vocab_size, "copies the target's own tokens")
+def build_without_weights(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) -> Built:
+    return drafter_class(spec.kind)(**spec.settings), Compatibility(
+        "same", target.vocab_size, "proposes tokens that the target's context holds")
 
 
 def build_lm(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) -> Built:
@@ -222,8 +232,8 @@ def build_lm(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) 
     return LM(**spec.settings, model=model, title=name, ranking=read_ranking(source)), verdict
 
 
-BUILDERS: dict[str, Callable[[str, DrafterSpec, TargetModel, Wishes], Built]] = {"lookup": build_lookup, "lm": build_lm}
-"""How each kind of drafter is made. A new kind is a function and an entry here."""
+BUILDERS: dict[str, Callable[[str, DrafterSpec, TargetModel, Wishes], Built]] = {"lm": build_lm}
+"""How each kind of drafter that has weights is made. A new kind is a function and an entry here."""
 
 
 def is_without_embeddings(source: Source) -> bool:

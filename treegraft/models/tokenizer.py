@@ -141,7 +141,7 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Messages,
     model without a template, takes text as it is. Errors: `PromptError`.
     """
     if isinstance(prompt, str):
-        if not prompt or not raw and not prompt.strip():
+        if not (prompt if raw else prompt.strip()):
             raise PromptError("The prompt is empty. Give some text.")
         if raw or not tokenizer.chat_template:
             return encode(tokenizer, prompt, special=True)

@@ -160,7 +160,8 @@ def read_model(source: Source, config: PreTrainedConfig, dtype: torch.dtype, dev
     wrong = sorted({*info["missing_keys"], *(str(key) for key in info["mismatched_keys"])})
     if wrong:
         raise LoadError(f"The weights of {source} do not fill a causal language model: {len(wrong)} tensors are "
-                        f"missing or misshapen, the first is {wrong[0]}. The checkpoint may be of another kind, or incomplete.")
+                        f"missing or misshapen, the first is {wrong[0]}. The checkpoint may be of another kind or "
+                        "incomplete.")
     if source.gguf:
         as_plain_model(model)
     return model.eval().requires_grad_(False)
