@@ -99,6 +99,10 @@ def _is_broken(letter: str) -> bool:
     return "\udc80" <= letter <= "\udcff"
 
 
+RUNNING_TEXT = "\n\t\u200c\u200d\u3000"
+"""What running text may hold besides visible letters: line breaks, joiners of emoji and letters, the wide space."""
+
+
 def visible(text: str, keep: Iterable[str] = ()) -> str:
     """`text` with everything escaped that moves, hides or reorders what stands beside it, except the letters in `keep`.
 
@@ -116,10 +120,3 @@ def _escape(letter: str) -> str:
     code = ord(letter)
     return known.get(letter) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000
                                  else f"\\U{code:08x}")
-
-
-def token_label(piece: bytes | None, token: int) -> str:
-    """One token by itself, on one line: spaces as middle dots, bytes of an unfinished character in hexadecimal."""
-    if piece is None:
-        return f"#{token}"
-    return visible(piece.decode("utf-8", "backslashreplace")).replace(" ", "·")

@@ -53,9 +53,9 @@ def run_title(run: Run) -> Text:
                         f"{settings}, {drafters}"), "bold")
 
 
-def settings_table(title: str, settings: Iterable[Setting]) -> Table:
+def settings_table(settings: Iterable[Setting]) -> Table:
     """Settings with their defaults, allowed values and help."""
-    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    made = Table(header_style="dim", box=None, pad_edge=False)
     for column in ("setting", "default", "allowed", "help"):
         made.add_column(column, no_wrap=column != "help")
     for item in settings:

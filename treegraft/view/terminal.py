@@ -7,17 +7,17 @@ trace cannot steer the terminal.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from treegraft.analysis.text import Chunk, chunks, token_label, visible
+from treegraft.analysis.text import RUNNING_TEXT, Chunk, chunks, visible
 from treegraft.trace.reader import Run, TracedRound
-from treegraft.trace.records import NATS
+from treegraft.view.model import growth, label, timeline
+from treegraft.view.words import prob
 
 FATES = {
     "root": ("●", "bold"),
@@ -35,6 +35,9 @@ MEANING = {"accepted": "drafted and accepted", "rejected": "the target chose oth
 
 SEAM = "│"
 
+DEEPEST = 32
+"""Columns of guides in front of a node; what lies further left is cut, so that deep nodes keep their text."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -47,6 +50,11 @@ class Line:
     q: str = ""
     p: str = ""
     rank: str = ""
+
+
+def show_round(round: TracedRound) -> None:
+    """Print the picture of `draw_round`."""
+    Console(markup=False, emoji=False, highlight=False).print(draw_round(round))
 
 
 def draw_round(round: TracedRound) -> RenderableType:
@@ -77,7 +85,7 @@ def draw_text(run: Run) -> RenderableType:
     return Group(text, note)
 
 
-def legend(fates) -> Text:
+def legend(fates: Collection[str]) -> Text:
     """The symbols of these fates and what they mean."""
     text = Text(style="dim")
     for fate, meaning in MEANING.items():
@@ -94,7 +102,7 @@ def _append_chunk(text: Text, chunk: Chunk) -> None:
     if chunk.round >= 0:
         text.append(SEAM, "dim")
     for token in chunk.tokens:
-        shown = visible(token.text, keep="\n\t\u200c\u200d\u3000")
+        shown = visible(token.text, keep=RUNNING_TEXT)
         text.append(f"⊘{shown}" if token.kind == "discarded" else shown, styles[token.kind])
 
 
@@ -119,7 +127,7 @@ def _lines(round: TracedRound) -> Iterator[Line]:
     while stack:
         guides, (kind, node, last) = stack.pop()
         arm = guides + ("└─" if last else "├─")
-        yield picture.line(arm, kind, node)
+        yield picture.line(arm if len(arm) <= DEEPEST else "…" + arm[1 - DEEPEST:], kind, node)
         if kind == "node":
             below = guides + ("  " if last else "│ ")
             stack += [(below, row) for row in reversed(picture.rows(node))]
@@ -129,9 +137,10 @@ class _Picture:
     """What the lines of a round show, looked up once."""
 
     def __init__(self, round: TracedRound) -> None:
-        self.round, self.fates = round, round.fates
+        self.round, self.fates, self.pieces = round, round.fates, round.run.pieces
         self.nodes, self.parent = round.record.nodes, round.record.nodes.parent
         verify = round.event("verify")
+        self.q = growth(timeline(round.record), self.nodes).q
         self.p = dict(zip(verify.order, verify.logprob, strict=True))
         self.rank = {child: rank for walked in verify.walk for child, rank in zip(walked.children, walked.ranks)}
         self.names = {drafter.id: drafter.name for drafter in round.run.header.drafters}
@@ -163,34 +172,21 @@ class _Picture:
 
     def line(self, guides: str, kind: str, node: int) -> Line:
         if kind == "bonus":
-            return Line(guides, "bonus", self._piece(self.round.event("accept").bonus))
+            return Line(guides, "bonus", label(self.pieces.get(self.round.event("accept").bonus)))
         if kind == "pruned":
             hidden = self.pruned[node]
             best = max(hidden, key=lambda member: _number(self.nodes.score[member]))
             return Line(guides, "pruned", f"{len(hidden)} pruned, best {self.label(best)}", self._drafter(best),
-                        self._q(best))
-        return Line(guides, self.fates[node], self.label(node), self._drafter(node), self._q(node),
-                    _percent(self.p.get(node)), f"{self.rank[node] + 1}" if node in self.rank else "")
+                        prob(self.q[best]))
+        return Line(guides, self.fates[node], self.label(node), self._drafter(node), prob(self.q[node]),
+                    prob(self.p.get(node)), f"{self.rank[node] + 1}" if node in self.rank else "")
 
     def label(self, node: int) -> str:
-        return self._piece(self.nodes.token[node])
-
-    def _piece(self, token: int) -> str:
-        return token_label(self.round.run.pieces.get(token), token)
+        return label(self.pieces.get(self.nodes.token[node]))
 
     def _drafter(self, node: int) -> str:
         return visible(self.names.get(self.nodes.origin[node], f"drafter {self.nodes.origin[node]}"))
 
-    def _q(self, node: int) -> str:
-        score, above = self.nodes.score[node], self.nodes.score[self.parent[node]]
-        return _percent(None if score is None or above is None else score - above)
-
 
 def _number(score: int | None) -> float:
     return -math.inf if score is None else score
-
-
-def _percent(logprob: int | None) -> str:
-    """A log-prob in 1e-5 nats as a percentage, four characters wide."""
-    share = 0.0 if logprob is None else math.exp(min(logprob, 0) / NATS)
-    return f"{share:.0%}" if share >= 0.095 else f"{share:.1%}" if share >= 0.001 else "<0.1%"

@@ -1,0 +1,449 @@
+"""The command line: record runs, look at them, and list what there is to choose from.
+
+What needs torch is imported inside the commands that need it, so that the others start at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+from rich.text import Text
+
+from treegraft.analysis.metrics import summary
+from treegraft.analysis.text import RUNNING_TEXT, visible
+
+if TYPE_CHECKING:
+    from treegraft.models import Pair
+    from treegraft.policies import Policy
+    from treegraft.prompts import Prompt
+    from treegraft.settings import Setting
+    from treegraft.trace.reader import Run, Trace, TracedRound
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help="Record speculative decoding and look at its draft trees.")
+models_app = typer.Typer(invoke_without_command=True)
+app.add_typer(models_app, name="models")
+
+PIPE_WIDTH = 1000
+"""Columns where the output is no terminal: nothing is cut or wrapped."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells expect it."""
+
+TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A .jsonl or .jsonl.zst file.", show_default=False)]
+
+
+def main() -> None:
+    """Entry point of the `treegraft` script."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")
+    app()
+
+
+def console(stderr: bool = False) -> Console:
+    """Where to print; texts are never read as markup."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
+
+
+def fail(message: object) -> NoReturn:
+    """End with one line that says what is wrong."""
+    console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(message)))
+    raise typer.Exit(2)
+
+
+@contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Turn these errors, which speak to the user, into the end of the command."""
+    try:
+        yield
+    except kinds as error:
+        fail(error)
+
+
+def pick(kind: str, name: str, known: Sequence[str]) -> str:
+    """`name` if it is known; else end, with the nearest known name."""
+    if name in known:
+        return name
+    near = get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    fail(f"there is no {kind} {name!r}.{hint} Known: {', '.join(known)}.")
+
+
+# --- record ---------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def record(
+    target: Annotated[str, typer.Option(help="A named target, a hub id, a folder or a GGUF file.")] = "smollm2",
+    drafter: Annotated[list[str] | None, typer.Option(
+        help="Once for each role of the policy: a drafter of the target by name, or like --target any other model. "
+             "By default the target's first that fits.")] = None,
+    policy: Annotated[str, typer.Option(help="See `treegraft policies`.")] = "eagle2",
+    settings: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting of the policy, or DRAFTER.NAME=VALUE.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="The user's message.")] = None,
+    prompt_file: Annotated[Path | None, typer.Option(help="A .txt, .json or .jsonl file with one prompt or many.")] = None,
+    messages: Annotated[Path | None, typer.Option(help="A JSON list of chat messages {role, content}.")] = None,
+    category: Annotated[str | None, typer.Option(help="Bundled prompts of this category, or `all`.")] = None,
+    split: Annotated[str, typer.Option(help="With --category: only `tuning` or `held_out` prompts.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many prompts.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The trace to write, .jsonl or .jsonl.zst.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the trace if it exists.")] = False,
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 256,
+    max_context: Annotated[int | None, typer.Option(min=2, help="Tokens that the caches hold.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="A text that ends the answer.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without the chat template.")] = False,
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; by default what the device is fast in.")] = None,
+    device: Annotated[str | None, typer.Option(help="cuda, cuda:1, mps or cpu; by default the first there is.")] = None,
+    trust_remote_code: Annotated[bool, typer.Option(
+        "--trust-remote-code", help="Run Python code that the model's authors ship with it.")] = False,
+) -> None:
+    """Decode prompts and record every round."""
+    from treegraft.policies import POLICIES
+    from treegraft.settings import SettingError
+
+    prompts = choose_prompts(prompt, prompt_file, messages, category, split, limit, raw)
+    kind = POLICIES[pick("policy", policy, list(POLICIES))]
+    of_policy, of_drafters = split_settings(settings or [])
+    with refusing(SettingError):
+        chosen = kind.from_text(of_policy)
+    path = trace_path(out, force)
+    wanted = None if kind.roles and not drafter else drafter or []
+    pair = load_pair(target, wanted, of_drafters, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
+    options = {"drafters": list(pair.drafters) if wanted else None, "max_new_tokens": max_new_tokens,
+               "max_context": max_context, "stop": stop or (), "raw": raw}
+    write_trace(path, force, pair, prompts, chosen, options)
+
+
+def choose_prompts(text: str | None, file: Path | None, messages: Path | None, category: str | None, split: str,
+                   limit: int | None, raw: bool) -> list[Prompt]:
+    """The prompts that the options ask for; exactly one source may be given."""
+    from treegraft import prompts
+
+    given = [value for value in (text, file, messages, category) if value is not None]
+    if len(given) != 1:
+        fail("give one of --prompt, --prompt-file, --messages or --category (`all` for all 64 bundled prompts).")
+    if split and category is None:
+        fail("--split chooses among the bundled prompts: give --category too (`all` for every category).")
+    with refusing(prompts.PromptError):
+        if text is not None:
+            found = [prompts.Prompt(id="prompt", turns=(text,))]
+        elif file is not None:
+            found = prompts.load(file)
+        elif messages is not None:
+            found = [prompts.load_messages(messages)]
+        else:
+            found = prompts.bundled("" if category == "all" else category, split)
+    if raw and any(len(prompt.turns) > 1 or prompt.history for prompt in found):
+        fail("--raw continues one text; these prompts have several turns or messages.")
+    return found[:limit]
+
+
+def split_settings(pairs: Sequence[str]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The policy's settings, and those of drafters by drafter, from `name=value` and `drafter.name=value`."""
+    of_policy: dict[str, str] = {}
+    of_drafters: dict[str, dict[str, str]] = {}
+    for text in pairs:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            fail(f"--set was {text!r}; write it as NAME=VALUE, e.g. --set budget=32 or --set lookup.ngram=3.")
+        drafter, dot, inner = name.rpartition(".")
+        (of_drafters.setdefault(drafter, {}) if dot else of_policy)[inner] = value
+    return of_policy, of_drafters
+
+
+def trace_path(out: Path | None, force: bool) -> Path:
+    """Where the trace goes; never over a file that the user did not give up."""
+    path = out or Path(f"treegraft-{datetime.now():%Y%m%d-%H%M%S}.jsonl.zst")
+    if not path.name.endswith((".jsonl", ".jsonl.zst")):
+        fail(f"--out was {path}; a trace's name ends in .jsonl or .jsonl.zst.")
+    if path.exists() and not force:
+        fail(f"{path} exists; give --force to replace it, or another --out.")
+    if not path.parent.is_dir():
+        fail(f"--out was {path}, but there is no folder {path.parent}.")
+    return path
+
+
+def load_pair(target: str, drafters: list[str] | None, settings: dict[str, dict[str, str]], **options: Any) -> Pair:
+    """The target with these drafters (None: all that it has), which get these settings."""
+    from treegraft.drafters import drafter_class
+    from treegraft.models.errors import ModelError
+    from treegraft.models.pairs import PAIRS, DrafterSpec
+    from treegraft.settings import SettingError
+
+    refuse_typo("target", target, list(PAIRS))
+    known = PAIRS[target].drafters if target in PAIRS else {"lookup": DrafterSpec("lookup")}
+    for name in drafters or []:
+        refuse_typo("drafter", name, list(known))
+    with refusing(ModelError, SettingError), progress_bar() as progress:
+        from treegraft.models.loader import load, wanted_drafters
+
+        wanted = dict(wanted_drafters(drafters, known))
+        for name, values in settings.items():
+            spec = wanted[pick("drafter", name, list(wanted))]
+            made = drafter_class(spec.kind).from_text(values).settings
+            wanted[name] = replace(spec, settings=spec.settings | {name: made[name] for name in values})
+        return load(target, wanted, progress=progress, **options)
+
+
+def refuse_typo(kind: str, name: str, known: Sequence[str]) -> None:
+    """End for a name that nearly is a known one; others may be hub ids or paths."""
+    if name not in known and not Path(name).exists() and get_close_matches(name, known):
+        pick(kind, name, known)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[str, float | None], None]]:
+    """A callback that is told what is being done and how much of it, and shows a bar on a terminal."""
+    screen = console(stderr=True)
+    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bars:
+        task = bars.add_task("starting", total=None)
+        yield lambda stage, done: bars.update(task, description=stage, total=None if done is None else 1.0,
+                                              completed=done or 0.0)
+
+
+def write_trace(path: Path, force: bool, pair: Pair, prompts: Sequence[Prompt], policy: Policy,
+                options: dict[str, Any]) -> None:
+    """Record the prompts into `path`, with a live line, and say what came of it."""
+    from treegraft.batch import Refusal, record_prompts
+    from treegraft.trace import TraceError, Writer
+
+    ticker = Ticker(len(prompts))
+    with refusing(TraceError), ticker, Writer(path, overwrite=force) as writer:
+        for prompt, result in record_prompts(pair, prompts, policy, writer=writer, on_round=ticker.round, **options):
+            if isinstance(result, Refusal):
+                ticker.skip(prompt, str(result))
+            else:
+                ticker.finish(prompt, result.run)
+            if ticker.interrupted:
+                break
+    ticker.report(path)
+
+
+@dataclass
+class Tally:
+    """What was decoded so far, and in how much time."""
+
+    tokens: int = 0
+    rounds: int = 0
+    accepted: int = 0
+    microseconds: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(self.tokens + other.tokens, self.rounds + other.rounds, self.accepted + other.accepted,
+                     self.microseconds + other.microseconds)
+
+    def __str__(self) -> str:
+        tau = f"{1 + self.accepted / self.rounds:.2f}" if self.rounds else "-"
+        speed = f"{self.tokens * 1e6 / self.microseconds:.1f}" if self.microseconds else "-"
+        return f"{self.tokens} tokens, tau {tau}, {speed} tokens/s"
+
+
+class Ticker:
+    """Tells how far a recording is: one live line for the current run, one line for each finished run.
+
+    While it is entered, the first Ctrl-C ends the recording after the current round, so that the trace ends in good
+    order; a second one ends it at once.
+    """
+
+    def __init__(self, prompts: int) -> None:
+        self.prompts, self.runs, self.problem, self.interrupted = prompts, 0, "", False
+        self.current, self.total = Tally(), Tally()
+        self.console = console(stderr=True)
+        self.progress = Progress(SpinnerColumn(), TextColumn("{task.description}", markup=False), console=self.console,
+                                 transient=True, disable=not self.console.is_terminal)
+        self.task = self.progress.add_task("reading the prompt")
+
+    def __enter__(self) -> Ticker:
+        self.handler = signal.signal(signal.SIGINT, self._interrupt)
+        self.progress.start()
+        return self
+
+    def __exit__(self, kind: type | None, *rest: object) -> bool:
+        self.progress.stop()
+        signal.signal(signal.SIGINT, self.handler)
+        return kind is KeyboardInterrupt
+
+    def _interrupt(self, *signal_and_frame: object) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        self.console.print("stopping after this round; Ctrl-C again to stop at once")
+
+    def round(self, round: TracedRound) -> None:
+        """Show how far the run is; called after every round."""
+        accept, header = round.event("accept"), round.run.header
+        if round.record.index == 0:
+            self.current = Tally(tokens=1, microseconds=round.run.prefill.microseconds)
+        self.current += Tally(len(accept.path) + 1 - accept.discarded, 1, round.accepted, round.record.times["total"])
+        self.progress.update(self.task, description=f"prompt {header.index + 1} of {self.prompts}: {self.current}")
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def finish(self, prompt: Prompt, run: Run) -> None:
+        """One line on a run that ended; the answer itself where it is the only one."""
+        counts = summary(run)
+        tally = Tally(counts.tokens, counts.rounds, counts.accepted, counts.speed.microseconds)
+        self.runs, self.total = self.runs + 1, self.total + tally
+        self.interrupted = self.interrupted or run.end.reason == "interrupted"
+        if self.prompts == len(prompt.turns) == 1:
+            console().print(Text(visible(run.text, keep=RUNNING_TEXT)))
+        turn = f", turn {run.header.turn + 1}" if len(prompt.turns) > 1 else ""
+        status = "" if run.end.status == "speculating" else "; ".join([f" ({run.end.status}", *run.end.notes]) + ")"
+        self.console.print(Text(f"{prompt.id}{turn}: {tally}, ended by {run.end.reason}{status}"))
+
+    def skip(self, prompt: Prompt, problem: str) -> None:
+        """One line on a prompt that could not run."""
+        self.problem = self.problem or problem
+        if self.prompts > 1:
+            self.console.print(Text.assemble((f"{prompt.id} left out: ", "yellow"), problem))
+
+    def report(self, path: Path) -> None:
+        """Where the trace is, and how to look at it; ends the command if there is none or it was interrupted."""
+        if self.runs == 0:
+            fail(self.problem or "interrupted before a run had begun; no trace was written.")
+        self.console.print(Text(f"{path}: {self.runs} run{'s' * (self.runs > 1)}, {self.total}"))
+        self.console.print(Text(f"Look at it with `treegraft show {path}` and `treegraft stats {path}`."))
+        if self.interrupted:
+            self.console.print("Interrupted: the trace is complete up to there.")
+            raise typer.Exit(INTERRUPTED)
+
+
+# --- show and stats -------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def show(
+    file: TraceFile,
+    round: Annotated[int | None, typer.Option(help="Draw the tree of this round, from 0.")] = None,
+    run: Annotated[int, typer.Option(help="The run in a trace with several, from 0.")] = 0,
+) -> None:
+    """Draw the draft tree of a round, or without --round the text of a run by rounds."""
+    from treegraft.view.tables import run_title
+    from treegraft.view.terminal import draw_round, draw_text
+
+    runs = open_trace(file).runs
+    if not 0 <= run < len(runs):
+        fail(f"--run was {run}; {file} has runs 0 to {len(runs) - 1}.")
+    chosen = runs[run]
+    rounds = len(chosen.rounds)
+    if round is not None and not 0 <= round < rounds:
+        fail(f"--round was {round}; run {run} has rounds 0 to {rounds - 1}." if rounds else f"run {run} has no rounds.")
+    screen = console()
+    screen.print(run_title(chosen))
+    screen.print(draw_text(chosen) if round is None else draw_round(chosen.rounds[round]))
+    if round is None:
+        screen.print(Text(f"Run {run} of {len(runs)}, {rounds} rounds. Draw one with --round N.", "dim"))
+
+
+@app.command()
+def stats(
+    file: TraceFile,
+    explain: Annotated[bool, typer.Option("--explain", help="Also say what each number means.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Print acceptance, speed and where the time went."""
+    from treegraft.analysis.metrics import as_dict, by_group
+    from treegraft.view.tables import definitions, run_title, statistics
+
+    trace = open_trace(file)
+    total, groups = summary(trace.runs), by_group(trace.runs)
+    screen = console()
+    if as_json:
+        values = {"all": as_dict(total), "groups": {name: as_dict(counts) for name, counts in groups.items()}}
+        screen.out(json.dumps(values, indent=2))
+        return
+    screen.print(run_title(trace.runs[0]))
+    for part in statistics(total, groups):
+        screen.print(part, end="\n\n")
+    if explain:
+        screen.print(definitions())
+
+
+def open_trace(file: Path) -> Trace:
+    """The trace in `file`, what is wrong with it said aloud; it has at least one run."""
+    from treegraft.trace import reader
+
+    with refusing(reader.TraceError):
+        trace = reader.open(file)
+    for warning in trace.warnings:
+        console(stderr=True).print(Text.assemble(("warning: ", "yellow"), warning))
+    if not trace.runs:
+        fail(f"{file} holds no run.")
+    return trace
+
+
+# --- what there is --------------------------------------------------------------------------------------------------
+
+
+@models_app.callback()
+def models(context: typer.Context) -> None:
+    """List the named targets with their drafters, or fetch one."""
+    from treegraft.models.pairs import PAIRS
+    from treegraft.view.tables import add_row, table
+
+    if context.invoked_subcommand:
+        return
+    screen = console()
+    for pair in PAIRS.values():
+        place = str(pair.target.folder) if pair.target.is_here else f"not here yet: treegraft models fetch {pair.name}"
+        screen.print(Text.assemble((pair.name, "bold"), f": {pair.help}\n{pair.target.licence}, {place}"))
+        listing = table("", "drafter", "kind", "")
+        for name, drafter in pair.drafters.items():
+            add_row(listing, f"  {name}", drafter.kind, drafter.help)
+        screen.print(listing)
+    screen.print("\nAny Hugging Face causal language model works too: give --target a hub id, a folder or a .gguf file.")
+
+
+@models_app.command()
+def fetch(name: Annotated[str, typer.Argument(help="A name from `treegraft models`.")]) -> None:
+    """Download a named target, once, and store it ready to load."""
+    from treegraft.models.errors import ModelError
+    from treegraft.models.fetch import fetch as fetch_model
+    from treegraft.models.pairs import PAIRS
+
+    target = PAIRS[pick("model", name, list(PAIRS))].target
+    with refusing(ModelError), progress_bar() as progress:
+        fetch_model(target, progress)
+    console().print(f"{name} is here: {target.folder}")
+
+
+@app.command()
+def policies() -> None:
+    """List the policies and drafters with their settings."""
+    from treegraft.drafters import DRAFTERS, drafter_class
+    from treegraft.policies import POLICIES
+    from treegraft.settings import settings_of
+
+    screen = console()
+    for policy in POLICIES.values():
+        roles = "; ".join(f"{role.name}, which {role.help}" for role in policy.roles) or "none"
+        choice(screen, policy.name, f"{policy.__doc__.splitlines()[0]} Drafters: {roles}.", settings_of(policy))
+    for kind in DRAFTERS:
+        drafter = drafter_class(kind)
+        choice(screen, f"drafter {kind}", drafter.__doc__.splitlines()[0], settings_of(drafter))
+
+
+def choice(screen: Console, name: str, help: str, settings: Sequence[Setting]) -> None:
+    """Print one policy or drafter with its settings."""
+    from treegraft.view.tables import settings_table
+
+    screen.print(Text.assemble((name, "bold"), f": {help}"))
+    if settings:
+        screen.print(settings_table(settings))
+    screen.print()
