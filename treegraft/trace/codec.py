@@ -59,7 +59,7 @@ class _Sketch(msgspec.Struct, tag="round", tag_field="kind"):
     root: int
     context: int
     nodes: _Tokens
-    events: list[Union[Accept, *_PASSED]]  # noqa: UP007 (the types are a computed tuple)
+    events: list[Union[Accept, *_PASSED]]
 
 
 KINDS = ("header", "pieces", "prefill", "round", "end")

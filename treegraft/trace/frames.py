@@ -92,8 +92,8 @@ def node_columns(round: TracedRound) -> dict[str, list[Any]]:
     return {
         "node": list(range(size)), "token": nodes.token, "piece": [piece_text(pieces, token) for token in nodes.token],
         "parent": nodes.parent, "depth": depths(nodes.parent), "origin": nodes.origin, "proposers": nodes.proposers,
-        "event": event, "score": [nats(score) for score in nodes.score], "kept": [node in target for node in range(size)],
-        "fate": round.fates,
+        "event": event, "score": [nats(score) for score in nodes.score],
+        "kept": [node in target for node in range(size)], "fate": round.fates,
         "target_logprob": [nats(target[node]) if node and node in target else math.nan for node in range(size)],
         "match": match, "source": source}
 

@@ -245,7 +245,7 @@ class Lines:
         """Find all lines and sort them by run and kind. Errors: `TraceError` where this is no trace."""
         runs: list[RunIndex] = []
         for number, (start, line, whole) in enumerate(self._split(), start=1):
-            if line.strip():
+            if line and not line.isspace():
                 try:
                     self._add(runs, number, start, line, whole)
                 except TraceError as error:

@@ -90,7 +90,8 @@ def accepted(accept: Accept) -> int:
 def ending(record: Round) -> tuple[Verify, Accept]:
     """The two events that end every round."""
     verify, accept = record.events[-2:]
-    assert isinstance(verify, Verify) and isinstance(accept, Accept)
+    assert isinstance(verify, Verify)
+    assert isinstance(accept, Accept)
     return verify, accept
 
 

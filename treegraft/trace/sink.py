@@ -79,33 +79,33 @@ class ZstdSink(Sink):
 
     def __init__(self, path: Path, overwrite: bool) -> None:
         super().__init__(path, overwrite)
-        self._frame = b""
-        self._packer = new_packer()
+        self._start, self._frame = 0, b""
+        self._packer: zstandard.ZstdCompressionObj | None = new_packer()
 
     def close(self) -> None:
-        if self._frame:
+        if self._frame and self._packer:
             self._write(self._packer.flush(zstandard.COMPRESSOBJ_FLUSH_FINISH))
         super().close()
 
     def _append(self, text: bytes) -> None:
         frame = self._frame + text
+        if self._packer is None:
+            self._sound, text = self._start, frame
+            super()._undo()
+            self._packer = new_packer()
         full = len(frame) >= FRAME_TEXT
         flush = zstandard.COMPRESSOBJ_FLUSH_FINISH if full else zstandard.COMPRESSOBJ_FLUSH_BLOCK
         self._write(self._packer.compress(text) + self._packer.flush(flush))
+        self._sound = self._file.tell()
         if full:
-            self._sound, self._frame = self._file.tell(), b""
+            self._start, self._frame = self._sound, b""
             self._packer = new_packer()
         else:
             self._frame = frame
 
     def _undo(self) -> None:
-        """Write the open frame anew: its packer has taken in the text that failed."""
         super()._undo()
-        frame, self._frame = self._frame, b""
-        self._packer = new_packer()
-        if frame:
-            self._write(self._packer.compress(frame) + self._packer.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK))
-            self._frame = frame
+        self._packer = None  # it has taken in the text that failed: the next append packs the frame anew
 
 
 def new_packer() -> zstandard.ZstdCompressionObj:

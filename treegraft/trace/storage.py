@@ -25,7 +25,7 @@ MAX_FILE = 2 << 30
 MAX_TEXT = 2 << 30
 MAX_LINE = 32 << 20
 MAX_LINES = 2_000_000
-MAX_FRAMES = 1_000_000
+MAX_FRAMES = 100_000
 MAX_FRAME_TEXT = 64 << 20
 MAX_WINDOW = 8 << 20
 LONGEST_HEADER = 18
@@ -69,15 +69,16 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes, bool]]:
         place = 0
         while place < len(chunk):
             stop = chunk.find(b"\n", place)
-            piece_end = len(chunk) if stop < 0 else stop
-            if len(carried) + piece_end - place > MAX_LINE or count == MAX_LINES:
+            part = chunk[place : stop if stop >= 0 else place + MAX_LINE + 1]
+            if len(carried) + len(part) > MAX_LINE or count == MAX_LINES:
                 raise TraceError(f"a trace has at most {MAX_LINES} lines of at most {MAX_LINE >> 20} MiB; this is more")
-            carried += chunk[place:piece_end]
-            place = piece_end + 1
-            if stop >= 0:
-                yield start, bytes(carried), True
-                start, count = start + len(carried) + 1, count + 1
-                carried.clear()
+            if stop < 0:
+                carried += part
+                break
+            line = bytes(carried) + part if carried else part
+            carried.clear()
+            yield start, line, True
+            start, place, count = start + len(line) + 1, stop + 1, count + 1
     if carried:
         yield start, bytes(carried), False
 

@@ -11,10 +11,9 @@ Your own loop is recorded in a few lines; this one tries one drafted token a rou
         trace.pieces(pieces)
         root, context = target(prompt), len(prompt) + 1
         for index in range(10):
-            draft, choice = drafter(root), target([root])
-            after = target([root, draft])
-            path = [1] if draft == choice else []
-            bonus = after if path else choice
+            draft = drafter(root)
+            choice, after = target([root]), target([root, draft])
+            path, bonus = ([1], after) if draft == choice else ([], choice)
             trace.write(r.Round(index=index, context=context, root=root, nodes=r.Nodes(
                 token=[root, draft], parent=[-1, 0], origin=[-1, 0], score=[0, -9000], proposers=[0, 1]), events=[
                     r.Expand(layer=1, drafter=0, parents=[0], nodes=[1], scores=[-9000]),
@@ -69,7 +68,8 @@ class Writer:
             if self._closed:
                 raise TraceError(self._closed)
             line = codec.encode(record)
-            check.need(len(line) <= MAX_LINE, "", f"takes {len(line)} bytes; allowed: {MAX_LINE >> 20} MiB")
+            if len(line) > MAX_LINE:
+                raise TraceError(f"a {kind} record takes {len(line)} bytes; allowed: {MAX_LINE >> 20} MiB")
             record = codec.decode(line, kind)  # what a reader will see: types and ranges are checked
             self._check(record, kind)
         except TraceError as error:
@@ -120,13 +120,16 @@ class Writer:
 
     def _check(self, record: Record, kind: str) -> None:
         run = self._run
-        if kind == "header":
-            check.need(run is None or "end" in run.kinds, "kind", "was 'header' before the end of the run before it")
+        if isinstance(record, Header):
+            if run and "end" not in run.kinds:
+                raise TraceError("was 'header'; end the run before it first", field="kind")
             check.check_header(record)
             return
-        check.need(run is not None, "kind", f"was {kind!r}; a trace starts with a header")
+        if run is None:
+            raise TraceError(f"was {kind!r}; a trace starts with a header", field="kind")
         if isinstance(record, Other):
-            check.need(record.fields.get("kind") == kind, "kind", "differs from the one in `fields`")
+            if record.fields.get("kind") != kind:
+                raise TraceError(f"was {kind!r}; `fields` says {record.fields.get('kind')!r}", field="kind")
             return
         check.check_order(run.kinds, kind)
         if isinstance(record, Prefill):
