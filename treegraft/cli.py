@@ -370,17 +370,18 @@ def stats(
         return
     screen.print(run_title(trace.runs[0]))
     for part in statistics(total, groups):
-        screen.print(part, end="\n\n")
+        screen.print(part)
+        screen.print()
     if explain:
         screen.print(definitions())
 
 
 def open_trace(file: Path) -> Trace:
     """The trace in `file`, what is wrong with it said aloud; it has at least one run."""
-    from treegraft.trace import reader
+    from treegraft import trace as traces
 
-    with refusing(reader.TraceError):
-        trace = reader.open(file)
+    with refusing(traces.TraceError):
+        trace = traces.open(file)
     for warning in trace.warnings:
         console(stderr=True).print(Text.assemble(("warning: ", "yellow"), warning))
     if not trace.runs:
@@ -395,7 +396,7 @@ def open_trace(file: Path) -> Trace:
 def models(context: typer.Context) -> None:
     """List the named targets with their drafters, or fetch one."""
     from treegraft.models.pairs import PAIRS
-    from treegraft.view.tables import add_row, table
+    from treegraft.view.tables import add_row, text_table
 
     if context.invoked_subcommand:
         return
@@ -403,7 +404,7 @@ def models(context: typer.Context) -> None:
     for pair in PAIRS.values():
         place = str(pair.target.folder) if pair.target.is_here else f"not here yet: treegraft models fetch {pair.name}"
         screen.print(Text.assemble((pair.name, "bold"), f": {pair.help}\n{pair.target.licence}, {place}"))
-        listing = table("", "drafter", "kind", "")
+        listing = text_table("drafter", "kind", "")
         for name, drafter in pair.drafters.items():
             add_row(listing, f"  {name}", drafter.kind, drafter.help)
         screen.print(listing)

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treegraft.trace.records import TARGET
-
-if TYPE_CHECKING:
-    from treegraft.trace.reader import Run, TracedRound
+from treegraft.trace.records import TARGET, Round
+from treegraft.trace.runs import Run, TracedRound
 
 DEFINITIONS = {
     "rounds": "Verifications by the target: one draft tree each.",
@@ -104,7 +101,7 @@ class Summary:
 
     `histogram[j]` counts the rounds with j accepted; `by_draft_length[d][j]` those whose verified tree was d deep.
     `phases` are microseconds. `speed` covers finished runs; `paired` and `baseline` cover the runs with a measured
-    baseline. `reasons`, `statuses` and `notes` count runs (`notes` also rounds) by their text.
+    baseline. `reasons` and `statuses` count runs; `notes` count rounds, or the run where no round has the note.
     """
 
     runs: int
@@ -153,7 +150,7 @@ class Summary:
 
 def summary(runs: Run | Iterable[Run]) -> Summary:
     """The summary of one run, or of several together."""
-    runs = [runs] if hasattr(runs, "header") else list(runs)
+    runs = [runs] if isinstance(runs, Run) else list(runs)
     count = _Count()
     for run in runs:
         count.add_run(run)
@@ -183,20 +180,22 @@ class _Count:
 
     def add_run(self, run: Run) -> None:
         names = {drafter.id: drafter.name for drafter in run.header.drafters}
-        tokens = len(run.output)
+        notes: Counter[str] = Counter()
         for round in run.rounds:
             self._add_round(round, names)
+            notes.update([round.record.note] if round.record.note else [])
+        notes.update(note for note in (run.end.notes if run.end else []) if note not in notes)
+        self.ends["note"] += notes
         self.phases["prefill"] += run.prefill.microseconds if run.prefill else 0
-        self.total["tokens"] += tokens
-        self._add_end(run, tokens)
+        self._add_end(run, len(run.output))
 
     def _add_end(self, run: Run, tokens: int) -> None:
         end = run.end
+        self.total["tokens"] += tokens
         self.ends["reason"][end.reason if end else "unfinished"] += 1
         self.ends["status"][end.status if end else "unfinished"] += 1
         if end is None:
             return
-        self.ends["note"].update(end.notes)
         self.total["recording"] += end.recording
         self._add_speed("speed", end.new_tokens, end.microseconds)
         if end.baseline:
@@ -220,8 +219,6 @@ class _Count:
             rejected=len(verified) > 0 and round.accepted == 0, undrafted=len(verified) == 0)
         self._add_origins(record.nodes.origin, verified, round.path[: round.accepted], names)
         self._add_times(record, names)
-        if record.note:
-            self.ends["note"][record.note] += 1
 
     def _add_origins(self, origin: list[int], verified: np.ndarray, kept: list[int], names: dict[int, str]) -> None:
         """Count nodes grown, verified and accepted by the name of the drafter that they come from."""
@@ -231,7 +228,7 @@ class _Count:
             for drafter, number in zip(ids.tolist(), counts.tolist()):
                 self.origins.setdefault(names.get(drafter, f"drafter {drafter}"), np.zeros(3, int))[column] += number
 
-    def _add_times(self, record, names: dict[int, str]) -> None:
+    def _add_times(self, record: Round, names: dict[int, str]) -> None:
         phases = {name: time for name, time in record.times.items() if name != "total"}
         self.phases.update(phases)
         self.phases["other"] += max(record.times.get("total", 0) - sum(phases.values()), 0)

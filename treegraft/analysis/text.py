@@ -10,10 +10,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from treegraft.trace.reader import Run
+from treegraft.trace.runs import MISSING, Run
 
 PREFILL = -1
 """`round` of the first token, which the target chose when it read the prompt."""
@@ -52,7 +51,7 @@ def chunks(run: Run) -> list[Chunk]:
     """The output of `run` by round, in order, the first token as a chunk of its own."""
     kinds = list(_kinds(run))
     end = sum(kind != "discarded" for _, _, kind in kinds)
-    pieces = [run.pieces.get(token, b"\xef\xbf\xbd") for _, token, _ in kinds]
+    pieces = [run.pieces.get(token, MISSING) for _, token, _ in kinds]
     texts = token_texts(pieces[:end]) + token_texts(pieces[end:])
     found: list[Chunk] = []
     for (number, token, kind), text in zip(kinds, texts, strict=True):
@@ -67,12 +66,10 @@ def _kinds(run: Run) -> Iterator[tuple[int, int, Kind]]:
     if run.output:
         yield PREFILL, run.output[0], "chosen"
     for round in run.rounds:
-        accept = round.event("accept")
-        tokens = [round.record.nodes.token[node] for node in accept.path] + [accept.bonus]
-        for place, token in enumerate(tokens):
-            kept = place < len(tokens) - accept.discarded
-            drafted = place < len(accept.path)
-            yield round.record.index, token, ("drafted" if drafted else "chosen") if kept else "discarded"
+        added = round.outcome
+        for place, token in enumerate(added.tokens):
+            kind: Kind = "drafted" if place < len(added.tokens) - 1 else "chosen"
+            yield round.index, token, kind if place < added.taken else "discarded"
 
 
 def token_texts(pieces: Sequence[bytes]) -> list[str]:

@@ -25,6 +25,14 @@ def table(title: str, *columns: str) -> Table:
     return made
 
 
+def text_table(*columns: str) -> Table:
+    """An empty table of texts, of which the last may wrap."""
+    made = Table(header_style="dim", box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column, no_wrap=column != columns[-1])
+    return made
+
+
 def add_row(made: Table, *cells: object) -> None:
     """Add a row of plain texts, in which brackets are no markup."""
     made.add_row(*(Text(str(cell)) for cell in cells))
@@ -41,7 +49,7 @@ def statistics(total: Summary, groups: Mapping[str, Summary]) -> Iterator[Render
     yield _phases(total)
     if total.models:
         yield _models(total)
-    yield from _status(total)
+    yield _status(total)
 
 
 def run_title(run: Run) -> Text:
@@ -55,9 +63,7 @@ def run_title(run: Run) -> Text:
 
 def settings_table(settings: Iterable[Setting]) -> Table:
     """Settings with their defaults, allowed values and help."""
-    made = Table(header_style="dim", box=None, pad_edge=False)
-    for column in ("setting", "default", "allowed", "help"):
-        made.add_column(column, no_wrap=column != "help")
+    made = text_table("  setting", "default", "allowed", "help")
     for item in settings:
         add_row(made, f"  {item.name}", item.default, item.allowed, item.help)
     return made
@@ -131,9 +137,8 @@ def _models(total: Summary) -> Table:
     return made
 
 
-def _status(total: Summary) -> Iterator[Text]:
-    for title, counts in (("Status", total.statuses), ("Ended by", total.reasons), ("Notes", total.notes)):
-        if counts:
-            yield Text(f"{title}: " + "; ".join(f"{visible(text)} ({count})" for text, count in counts.items()))
-    for problem in total.broken:
-        yield Text(f"This trace contradicts itself: {visible(problem)}.", "bold red")
+def _status(total: Summary) -> Text:
+    lines = [Text(f"{title}: " + "; ".join(f"{visible(text)} ({count})" for text, count in counts.items()))
+             for title, counts in (("Status", total.statuses), ("Ended by", total.reasons), ("Notes", total.notes)) if counts]
+    lines += [Text(f"This trace contradicts itself: {visible(problem)}.", "bold red") for problem in total.broken]
+    return Text("\n").join(lines)
