@@ -6,7 +6,7 @@ import json
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import make_header, make_run, runs
@@ -15,6 +15,7 @@ from treegraft.trace import Run
 from treegraft.trace.records import TARGET, Accept, Baseline, End, Expand, Forward, Nodes, Prefill, Prune, Round, Verify
 
 
+@settings(max_examples=50, deadline=None)
 @given(runs())
 def test_identities(run):
     counts = summary(run)
@@ -30,6 +31,7 @@ def test_identities(run):
     assert sum(counts.phases.values()) == run.prefill.microseconds + sum(r.record.times["total"] for r in run.rounds)
 
 
+@settings(max_examples=50, deadline=None)
 @given(runs(min_rounds=1))
 def test_depths_follow_from_the_histogram(run):
     counts = summary(run)
@@ -47,6 +49,7 @@ def test_depths_follow_from_the_histogram(run):
             assert row.marginal == pytest.approx(product)
 
 
+@settings(max_examples=50, deadline=None)
 @given(runs())
 def test_histogram_by_draft_length_adds_up_and_never_accepts_deeper_than_was_drafted(run):
     counts = summary(run)
@@ -55,6 +58,7 @@ def test_histogram_by_draft_length_adds_up_and_never_accepts_deeper_than_was_dra
     assert sum(map(sum, counts.by_draft_length.values())) == counts.rounds
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(runs(), max_size=3))
 def test_several_runs_are_micro_averaged(several):
     together, alone = summary(several), [summary(run) for run in several]
@@ -147,6 +151,7 @@ def test_groups_keep_their_order():
     assert list(groups) == ["b", "a"]
 
 
+@settings(max_examples=50, deadline=None)
 @given(runs())
 def test_summary_goes_into_json(run):
     values = json.loads(json.dumps(as_dict(summary(run)), allow_nan=False))

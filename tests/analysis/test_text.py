@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.strategies import make_run, runs
@@ -17,6 +17,7 @@ def split(data: bytes, cuts: list[int]) -> list[bytes]:
     return [data[start:stop] for start, stop in zip(places, places[1:], strict=False)]
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.text(), st.lists(st.integers(0, 1000)))
 def test_joined_token_texts_are_the_text_however_it_is_split(text, cuts):
     assert "".join(token_texts(split(text.encode(), cuts))) == text
@@ -31,6 +32,7 @@ def test_broken_bytes_are_replaced_where_they_stand():
     assert token_texts([b"\xf0\x9f", b" hello", b"\xff\xfe", b"\xc3"]) == ["\ufffd", " hello", "\ufffd", "\ufffd"]
 
 
+@settings(max_examples=50, deadline=None)
 @given(runs())
 def test_chunks_hold_the_output_token_by_token(run):
     parts = chunks(run)

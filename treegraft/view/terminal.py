@@ -76,13 +76,14 @@ def draw_round(round: TracedRound) -> RenderableType:
 
 
 def draw_text(run: Run) -> RenderableType:
-    """The output of a run, a seam in front of each round's part; what a part's last token is, the legend says."""
-    text = Text()
-    for chunk in chunks(run):
+    """The output of a run, with a seam in front of each round's part and a sentence on how to read it."""
+    text, parts = Text(), chunks(run)
+    for chunk in parts:
         _append_chunk(text, chunk)
-    note = Text(f"{SEAM} starts a round; its last token is the target's own (underlined), those before it were drafted.",
-                "dim")
-    return Group(text, note)
+    note = f"{SEAM} starts a round; its last token is the target's own (underlined), those before it were drafted."
+    if any(token.kind == "discarded" for chunk in parts[-1:] for token in chunk.tokens):
+        note += f" {FATES['discarded'][0]} marks tokens {MEANING['discarded']}."
+    return Group(text, Text(note, "dim"))
 
 
 def legend(fates: Collection[str]) -> Text:
@@ -103,7 +104,7 @@ def _append_chunk(text: Text, chunk: Chunk) -> None:
         text.append(SEAM, "dim")
     for token in chunk.tokens:
         shown = visible(token.text, keep=RUNNING_TEXT)
-        text.append(f"⊘{shown}" if token.kind == "discarded" else shown, styles[token.kind])
+        text.append(f"{FATES['discarded'][0]}{shown}" if token.kind == "discarded" else shown, styles[token.kind])
 
 
 def _title(round: TracedRound) -> Text:
