@@ -151,7 +151,7 @@ class RecordedRun(Run):
                 before, number = record, number + 1
                 yield record
             else:
-                yield self._lines.decode(line, kind)
+                yield self._lines.decode(line, kind, piece_bytes if kind == "pieces" else lambda record: None)
 
 
 class RecordedRounds(Sequence[Round]):
