@@ -65,11 +65,10 @@ def _kinds(run: Run) -> Iterator[tuple[int, int, Kind]]:
     """Round, token id and kind of each token of the output, and after them of those that were discarded."""
     if run.output:
         yield PREFILL, run.output[0], "chosen"
-    for round in run.rounds:
-        added = round.outcome
+    for number, added in enumerate(run.outcomes):
         for place, token in enumerate(added.tokens):
             kind: Kind = "drafted" if place < len(added.tokens) - 1 else "chosen"
-            yield round.index, token, kind if place < added.taken else "discarded"
+            yield number, token, kind if place < added.taken else "discarded"
 
 
 def token_texts(pieces: Sequence[bytes]) -> list[str]:

@@ -309,7 +309,7 @@ class End(Plain, kw_only=True, tag="end", tag_field="kind"):
 
 
 class Other(msgspec.Struct, kw_only=True):
-    """A record of a kind that this version does not know, kept as it came; `fields` includes `kind`."""
+    """A record or event of a kind that this version does not know, as it came; `fields` includes `kind`."""
 
     kind: str
     fields: dict[str, Any]
