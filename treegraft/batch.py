@@ -11,12 +11,12 @@ from treegraft.prompts import Prompt
 from treegraft.run import Recording, RunError, record
 from treegraft.trace.reader import Run
 
-Refusal = RunError | PromptError
-"""Why a prompt cannot run."""
+REFUSALS = (RunError, PromptError)
+"""Errors that say why one prompt cannot run."""
 
 
 def record_prompts(pair: Pair, prompts: Sequence[Prompt], policy: Policy, *, raw: bool = False,
-                   **options) -> Iterator[tuple[Prompt, Recording | Refusal]]:
+                   **options) -> Iterator[tuple[Prompt, Recording | RunError | PromptError]]:
     """Record every turn of every prompt, each answer fed back before the next turn, and yield what came of it.
 
     A turn that cannot run yields its error; the prompt's later turns are then left out. An interrupted run is the
@@ -28,7 +28,7 @@ def record_prompts(pair: Pair, prompts: Sequence[Prompt], policy: Policy, *, raw
             asked = prompt.conversation(answers) if answers or prompt.history else text
             try:
                 recording = record(pair, asked, policy, raw=raw, group=prompt.group, index=index, turn=turn, **options)
-            except Refusal as error:
+            except REFUSALS as error:
                 yield prompt, error
                 break
             yield prompt, recording

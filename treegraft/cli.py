@@ -60,9 +60,14 @@ def console(stderr: bool = False) -> Console:
     return Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
 
 
+def say(kind: str, style: str, message: str) -> None:
+    """One line to the side of the output, unbroken, with nothing in it that steers the terminal."""
+    console(stderr=True).print(Text.assemble((kind, style), visible(message)), soft_wrap=True)
+
+
 def fail(message: object) -> NoReturn:
     """End with one line that says what is wrong."""
-    console(stderr=True).print(Text.assemble(("error: ", "bold red"), str(message)))
+    say("error: ", "bold red", str(message))
     raise typer.Exit(2)
 
 
@@ -220,13 +225,13 @@ def progress_bar() -> Iterator[Callable[[str, float | None], None]]:
 def write_trace(path: Path, force: bool, pair: Pair, prompts: Sequence[Prompt], policy: Policy,
                 options: dict[str, Any]) -> None:
     """Record the prompts into `path`, with a live line, and say what came of it."""
-    from treegraft.batch import Refusal, record_prompts
+    from treegraft.batch import REFUSALS, record_prompts
     from treegraft.trace import TraceError, Writer
 
     ticker = Ticker(len(prompts))
     with refusing(TraceError), ticker, Writer(path, overwrite=force) as writer:
         for prompt, result in record_prompts(pair, prompts, policy, writer=writer, on_round=ticker.round, **options):
-            if isinstance(result, Refusal):
+            if isinstance(result, REFUSALS):
                 ticker.skip(prompt, str(result))
             else:
                 ticker.finish(prompt, result.run)
@@ -283,7 +288,7 @@ class Ticker:
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
-        self.console.print("stopping after this round; Ctrl-C again to stop at once")
+        self._line("stopping after this round; Ctrl-C again to stop at once")
 
     def round(self, round: TracedRound) -> None:
         """Show how far the run is; called after every round."""
@@ -305,23 +310,26 @@ class Ticker:
             console().print(Text(visible(run.text, keep=RUNNING_TEXT)))
         turn = f", turn {run.header.turn + 1}" if len(prompt.turns) > 1 else ""
         status = "" if run.end.status == "speculating" else "; ".join([f" ({run.end.status}", *run.end.notes]) + ")"
-        self.console.print(Text(f"{prompt.id}{turn}: {tally}, ended by {run.end.reason}{status}"))
+        self._line(f"{prompt.id}{turn}: {tally}, ended by {run.end.reason}{status}")
 
     def skip(self, prompt: Prompt, problem: str) -> None:
         """One line on a prompt that could not run."""
         self.problem = self.problem or problem
         if self.prompts > 1:
-            self.console.print(Text.assemble((f"{prompt.id} left out: ", "yellow"), problem))
+            self._line(f"{prompt.id} left out: {problem}")
 
     def report(self, path: Path) -> None:
         """Where the trace is, and how to look at it; ends the command if there is none or it was interrupted."""
         if self.runs == 0:
             fail(self.problem or "interrupted before a run had begun; no trace was written.")
-        self.console.print(Text(f"{path}: {self.runs} run{'s' * (self.runs > 1)}, {self.total}"))
-        self.console.print(Text(f"Look at it with `treegraft show {path}` and `treegraft stats {path}`."))
+        self._line(f"{path}: {self.runs} run{'s' * (self.runs > 1)}, {self.total}")
+        self._line(f"Look at it with `treegraft show {path}` and `treegraft stats {path}`.")
         if self.interrupted:
-            self.console.print("Interrupted: the trace is complete up to there.")
+            self._line("Interrupted: the trace is complete up to there.")
             raise typer.Exit(INTERRUPTED)
+
+    def _line(self, text: str) -> None:
+        self.console.print(Text(visible(text)), soft_wrap=True)
 
 
 # --- show and stats -------------------------------------------------------------------------------------------------
@@ -383,7 +391,7 @@ def open_trace(file: Path) -> Trace:
     with refusing(traces.TraceError):
         trace = traces.open(file)
     for warning in trace.warnings:
-        console(stderr=True).print(Text.assemble(("warning: ", "yellow"), warning))
+        say("warning: ", "yellow", warning)
     if not trace.runs:
         fail(f"{file} holds no run.")
     return trace

@@ -48,6 +48,16 @@ def test_chunks_hold_the_output_token_by_token(run):
         assert "".join(part.text for part in parts) == run.text
 
 
+@settings(max_examples=50, deadline=None)
+@given(runs(min_rounds=2, max_rounds=4), st.integers(0, 3), st.integers(1, 3))
+def test_a_window_shows_its_rounds_alone(run, first, count):
+    first = min(first, len(run.rounds) - 1)
+    lead, *window = chunks(run, first, count)
+    assert [token.id for token in lead.tokens] == [run.records[first].root]
+    assert [(part.round, [token.id for token in part.tokens]) for part in window] == [
+        (part.round, [token.id for token in part.tokens]) for part in chunks(run)[1:][first:first + count]]
+
+
 def test_a_character_split_over_two_rounds_is_shown_once():
     run = make_run(Random(1), [(0, 1), (0, 1)])
     first, second = (record.events[-1] for record in run.records)

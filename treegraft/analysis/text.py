@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from treegraft.trace.replay import Outcome
 from treegraft.trace.runs import MISSING, Run
 
 PREFILL = -1
-"""`round` of the first token, which the target chose when it read the prompt."""
+"""`round` of the token in front of the first round: as a rule the one that the target chose when it read the prompt."""
 
 Kind = Literal["drafted", "chosen", "discarded"]
 
@@ -47,28 +48,31 @@ class Chunk:
         return "".join(token.text for token in self.tokens if token.kind != "discarded")
 
 
-def chunks(run: Run) -> list[Chunk]:
-    """The output of `run` by round, in order, the first token as a chunk of its own."""
-    kinds = list(_kinds(run))
-    end = sum(kind != "discarded" for _, _, kind in kinds)
-    pieces = [run.pieces.get(token, MISSING) for _, token, _ in kinds]
+def chunks(run: Run, first: int = 0, count: int | None = None) -> list[Chunk]:
+    """The output of `run` by round: of `count` rounds (None: all) from number `first` on.
+
+    In front stands a chunk of its own with the token that the first of these rounds starts from.
+    """
+    steps = run.outcomes[first:] if count is None else [round.outcome for round in run.rounds[first:first + count]]
+    start = [steps[0].root] if steps else run.output[:1]
+    tokens = [(PREFILL, token, "chosen") for token in start] + list(_added(steps, first))
+    end = sum(kind != "discarded" for _, _, kind in tokens)
+    pieces = [run.pieces.get(token, MISSING) for _, token, _ in tokens]
     texts = token_texts(pieces[:end]) + token_texts(pieces[end:])
     found: list[Chunk] = []
-    for (number, token, kind), text in zip(kinds, texts, strict=True):
+    for (number, token, kind), text in zip(tokens, texts, strict=True):
         if not found or found[-1].round != number:
             found.append(Chunk(number, []))
         found[-1].tokens.append(Token(token, text, kind, number))
     return found
 
 
-def _kinds(run: Run) -> Iterator[tuple[int, int, Kind]]:
-    """Round, token id and kind of each token of the output, and after them of those that were discarded."""
-    if run.output:
-        yield PREFILL, run.output[0], "chosen"
-    for number, added in enumerate(run.outcomes):
-        for place, token in enumerate(added.tokens):
-            kind: Kind = "drafted" if place < len(added.tokens) - 1 else "chosen"
-            yield number, token, kind if place < added.taken else "discarded"
+def _added(steps: Sequence[Outcome], first: int) -> Iterator[tuple[int, int, Kind]]:
+    """Round, token id and kind of each token that these rounds added, those that were discarded included."""
+    for number, step in enumerate(steps, start=first):
+        for place, token in enumerate(step.tokens):
+            kind: Kind = "drafted" if place < len(step.tokens) - 1 else "chosen"
+            yield number, token, kind if place < step.taken else "discarded"
 
 
 def token_texts(pieces: Sequence[bytes]) -> list[str]:
