@@ -1,0 +1,192 @@
+"""What became of every node, event and round, and why, written from what the trace recorded and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from treegraft.analysis.text import visible
+from treegraft.tree import NEG_INF
+from treegraft.view.words import Sentence, say
+
+if TYPE_CHECKING:
+    from treegraft.trace.reader import TracedRound
+    from treegraft.trace.records import Accept, Event, Expand, Logprob, Other, Prune, Verify
+
+
+class Explainer:
+    """Sentences about one round; ranks are computed once, by the order that selection used."""
+
+    def __init__(self, round: TracedRound) -> None:
+        nodes = round.record.nodes
+        self.token, self.parent, self.fates = nodes.token, nodes.parent, round.fates
+        self.score = [NEG_INF if score is None else score for score in nodes.score]
+        self.rank = _ranks(self.score, self.parent)
+        self.prune: Prune | None = round.event("prune")
+        self.verify: Verify = round.event("verify")
+        self.accept: Accept = round.event("accept")
+        self.kept = [node for node, fate in enumerate(self.fates) if node and fate != "pruned"]
+        self.pool = len(self.token) - 1
+        self.last_kept = max(self.kept, key=self.rank.__getitem__, default=0)
+        self.favourite = dict(zip(self.verify.order, self.verify.argmax, strict=True))
+        self.logprob = dict(zip(self.verify.order, self.verify.logprob, strict=True))
+        self.walk = {walked.node: walked for walked in self.verify.walk}
+        self._target_time = sum(one.microseconds for one in round.record.forwards if one.model < 0)
+
+    @property
+    def budget(self) -> int:
+        """The most drafted tokens that selection allowed."""
+        return self.prune.budget if self.prune else len(self.kept)
+
+    # --- nodes ---
+
+    def node(self, node: int) -> list[Sentence]:
+        """Why it was kept or pruned, and then what the target made of it."""
+        if node == 0:
+            return [say("root")]
+        if self.fates[node] == "pruned":
+            return [self._pruned(node)]
+        return [self._kept(node), *self._verdict(node)]
+
+    def _kept(self, node: int) -> Sentence:
+        if len(self.kept) == self.pool:
+            return say("kept all", pool=self.pool)
+        key = "kept" if self.rank[node] <= len(self.kept) else "kept for others"
+        return say(key, rank=self.rank[node], pool=self.pool)
+
+    def _pruned(self, node: int) -> Sentence:
+        rank, kept, budget = self.rank[node], len(self.kept), self.budget
+        gap = self.score[self.last_kept] - self.score[node]
+        if self.score[node] <= NEG_INF:
+            return say("pruned unscored", budget=budget)
+        if rank <= kept or gap < 0:
+            return say("pruned with parent", rank=rank, pool=self.pool, budget=budget)
+        if gap == 0:
+            return say("pruned level", rank=rank, pool=self.pool, kept=kept)
+        return say("pruned", rank=rank, pool=self.pool, kept=kept, gap=gap)
+
+    def _verdict(self, node: int) -> list[Sentence]:
+        fate, parent = self.fates[node], self.parent[node]
+        if fate == "discarded":
+            return [say("discarded")]
+        if fate == "accepted":
+            first = self.favourite.get(parent) == self.token[node]
+            return [say("accepted first" if first else "accepted", parent=self.token[parent], p=self.logprob[node])]
+        if fate == "rejected":
+            return [self._rejected(node, parent)]
+        return [self._unreached(parent), self._own_branch(node, parent)]
+
+    def _rejected(self, node: int, parent: int) -> Sentence:
+        before, chosen = self.token[parent], self._text_after(parent)
+        best, own = self._target_logprob(parent, chosen), self.logprob[node]
+        if best is None or own is None or best < own:
+            return say("rejected unknown", parent=before, chosen=chosen)
+        return say("rejected", parent=before, chosen=chosen, gap=best - own, best=best, p=own)
+
+    def _text_after(self, node: int) -> int:
+        """The token that the target's text has after the root or an accepted node."""
+        path = [0, *self.accept.path]
+        after = path[path.index(node) + 1:]
+        return self.token[after[0]] if after else self.accept.bonus
+
+    def _target_logprob(self, node: int, token: int) -> Logprob:
+        """Log-probability of `token` after `node`, None where the trace does not hold it."""
+        walked = self.walk.get(node)
+        return dict(zip(walked.tokens, walked.logprobs, strict=True)).get(token) if walked else None
+
+    def _unreached(self, parent: int) -> Sentence:
+        if self.fates[parent] == "rejected":
+            return say("unreached parent", parent=self.token[parent])
+        ancestor = parent
+        while self.fates[ancestor] == "unreached":
+            ancestor = self.parent[ancestor]
+        if self.fates[ancestor] == "rejected":
+            return say("unreached ancestor", ancestor=self.token[ancestor])
+        return say("unreached end")
+
+    def _own_branch(self, node: int, parent: int) -> Sentence:
+        first = self.favourite.get(parent) == self.token[node]
+        return say("own branch first" if first else "own branch", p=self.logprob[node])
+
+    def bonus(self) -> Sentence:
+        """Why the target's own token follows the accepted path."""
+        before, p = self.token[self.tip], self._target_logprob(self.tip, self.accept.bonus)
+        if self.accept.discarded:
+            return say("bonus discarded", parent=before)
+        return say("bonus unknown", parent=before) if p is None else say("bonus", parent=before, p=p)
+
+    # --- events and the round ---
+
+    def event(self, event: Event | Other) -> Sentence:
+        """What one event did."""
+        kind = kind_of(event)
+        tell = {"expand": self._expand, "prune": self._prune, "verify": self._verify, "accept": self._accept}.get(kind)
+        return tell(event) if tell else say("event", kind=visible(kind))
+
+    def _expand(self, event: Expand) -> Sentence:
+        drafter, nodes, merged = event.drafter, len(event.nodes), len(event.merged)
+        if nodes + merged == 0:
+            return say("expand nothing", drafter=drafter)
+        if event.match:
+            return say("expand copied", drafter=drafter, nodes=nodes, match=max(event.match))
+        counts = {"drafter": drafter, "parents": len(event.parents), "nodes": nodes}
+        return say("expand merged", **counts, merged=merged) if merged else say("expand", **counts)
+
+    def _prune(self, event: Prune) -> Sentence:
+        kept = len(event.kept) - 1
+        if kept == self.pool:
+            return say("prune nothing", kept=kept, budget=event.budget)
+        cut = self.score[self.last_kept]
+        if cut <= NEG_INF:
+            return say("prune unscored", kept=kept, pool=self.pool)
+        return say("prune", kept=kept, pool=self.pool, cut=cut)
+
+    def _verify(self, event: Verify) -> Sentence:
+        order, time = len(event.order), self._target_time
+        return say("verify timed", order=order, time=time) if time else say("verify", order=order)
+
+    def _accept(self, event: Accept) -> Sentence:
+        if self.pool == 0:
+            return say("accept undrafted", bonus=event.bonus)
+        if not event.path:
+            return say("accept none", bonus=event.bonus)
+        key = "accept" if self.stopped_by_target else "accept to the end"
+        tokens = [self.token[node] for node in event.path]
+        return say(key, path=len(tokens), tokens=tokens, bonus=event.bonus)
+
+    @property
+    def stopped_by_target(self) -> bool:
+        """Whether the walk ended because the target rejected every child, not for want of drafted tokens."""
+        return "rejected" in {self.fates[node] for node in self.kept if self.parent[node] == self.tip}
+
+    @property
+    def tip(self) -> int:
+        """The last accepted node, the root where there is none."""
+        return self.accept.path[-1] if self.accept.path else 0
+
+    def summary(self) -> Sentence:
+        """The round in one sentence."""
+        accept = self.accept
+        written = len(accept.path) + 1 - accept.discarded
+        if accept.discarded:
+            return say("round at the end", written=written, discarded=accept.discarded)
+        if self.pool == 0:
+            return say("round undrafted", bonus=accept.bonus)
+        return say("round", path=len(accept.path), kept=len(self.kept), bonus=accept.bonus, written=written)
+
+
+def _ranks(score: Sequence[int], parent: Sequence[int]) -> list[int]:
+    """Rank of every node by (score, shallower, older) from 1, the root having 0: the order of `DraftTree.best`."""
+    depth = [0] * len(parent)
+    for node in range(1, len(parent)):
+        depth[node] = depth[parent[node]] + 1
+    rank = [0] * len(parent)
+    best_first = sorted(range(1, len(parent)), key=lambda node: (-score[node], depth[node], node))
+    for place, node in enumerate(best_first, start=1):
+        rank[node] = place
+    return rank
+
+
+def kind_of(event: Event | Other) -> str:
+    """The kind of an event, also of one that this version does not know."""
+    return getattr(event, "kind", None) or event.__struct_config__.tag

@@ -1,0 +1,100 @@
+"""A round as a Plotly figure, from the same view-model as the player: for notebooks, tables and still pictures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import plotly.graph_objects as go
+
+from treegraft.trace.records import NATS
+from treegraft.view.arrange import ROW_UNITS
+from treegraft.view.model import FATES
+from treegraft.view.palette import COLORS
+
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "hexagon", "triangle-down")
+"""Marker of each drafter, as in the player."""
+
+ROW_HEIGHT = 15
+LEAST_HEIGHT = 320
+"""Of the figure, in pixels."""
+
+CURVE = 12
+"""Points of a curved edge."""
+
+
+def tree_figure(view: dict[str, Any], place: int = 0, theme: str = "light") -> go.Figure:
+    """The drawn nodes of round number `place` of `view`, depth from left to right, as it ended."""
+    round, colors = view["rounds"][place], COLORS[theme]
+    drawn = {node: row / ROW_UNITS for node, row in enumerate(round["rows"]) if row is not None}
+    depth = _depths(round["parent"])
+    figure = go.Figure()
+    for accepted in (False, True):
+        figure.add_trace(_edges(round, drawn, depth, accepted, colors["accepted" if accepted else "pruned"]))
+    for fate, letter in FATES.items():
+        nodes = [node for node in drawn if round["fate"][node] == letter]
+        if nodes:
+            figure.add_trace(_nodes(view, round, nodes, drawn, depth, fate, colors))
+    rows = max(drawn.values(), default=0) + 1
+    figure.update_layout(
+        height=max(LEAST_HEIGHT, ROW_HEIGHT * rows + 90), margin={"l": 12, "r": 12, "t": 12, "b": 12},
+        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", font={"color": colors["ink"]},
+        legend={"orientation": "h", "y": -0.04}, xaxis={"visible": False},
+        yaxis={"visible": False, "autorange": "reversed"}, hoverlabel={"align": "left"})
+    return figure
+
+
+def _depths(parents: list[int]) -> list[int]:
+    depth = [0]
+    for parent in parents[1:]:
+        depth.append(depth[parent] + 1)
+    return depth
+
+
+def _edges(round: dict[str, Any], drawn: dict[int, float], depth: list[int], accepted: bool, color: str) -> go.Scatter:
+    """All edges to accepted nodes, or all others, as one broken line."""
+    xs: list[float | None] = []
+    ys: list[float | None] = []
+    for node, row in drawn.items():
+        if node and (round["fate"][node] in "ad") == accepted:
+            for x, y in _curve(depth[node] - 1, drawn[round["parent"][node]], depth[node], row):
+                xs.append(x)
+                ys.append(y)
+            xs.append(None)
+            ys.append(None)
+    return go.Scatter(x=xs, y=ys, mode="lines", hoverinfo="skip", showlegend=False,
+                      line={"color": color, "width": 3.5 if accepted else 0.8})
+
+
+def _curve(x0: float, y0: float, x1: float, y1: float) -> Iterator[tuple[float, float]]:
+    """An S-curve from one point to the other, level at both ends."""
+    for step in range(CURVE + 1):
+        t = step / CURVE
+        yield x0 + (x1 - x0) * t, y0 + (y1 - y0) * t * t * (3 - 2 * t)
+
+
+def _nodes(view: dict[str, Any], round: dict[str, Any], nodes: list[int], drawn: dict[int, float], depth: list[int],
+           fate: str, colors: dict[str, str]) -> go.Scatter:
+    """The nodes of one fate; root and accepted ones carry their text."""
+    names = [_text(view["pieces"][round["token"][node]]) for node in nodes]
+    hollow = fate in ("pruned", "discarded")
+    color = colors["ink" if fate == "root" else fate]
+    return go.Scatter(
+        x=[depth[node] for node in nodes], y=[drawn[node] for node in nodes], name=fate, customdata=nodes,
+        mode="markers+text" if fate in ("root", "accepted", "discarded") else "markers",
+        text=names, textposition="top center",
+        hovertext=[f"{name}<br>{_numbers(round, node)}<br>{fate}" for name, node in zip(names, nodes, strict=True)],
+        hoverinfo="text",
+        marker={"symbol": [SYMBOLS[max(round["origin"][node], 0) % len(SYMBOLS)] + "-open" * hollow for node in nodes],
+                "size": 11 if fate in ("root", "accepted") else 5 if hollow else 8, "color": color})
+
+
+def _numbers(round: dict[str, Any], node: int) -> str:
+    known = {"q": round["q"][node], "p": round["logprob"][node]}
+    return ", ".join(f"{name} {math.exp(units / NATS):.3f}" for name, units in known.items() if units is not None)
+
+
+def _text(label: str) -> str:
+    """Plotly reads some HTML in texts; these characters keep it from seeing any."""
+    return label.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

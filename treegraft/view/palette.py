@@ -1,0 +1,26 @@
+"""Colours by meaning, for the light and the dark theme; the tests hold them to contrast and to colour-blind vision.
+
+Fates differ in shape and size as well, and drafters in shape alone, so that nothing hangs on colour.
+"""
+
+from __future__ import annotations
+
+PAGE = {"light": "#fcfbf8", "dark": "#101614"}
+"""Backgrounds of the app's own themes, as in `.streamlit/config.toml`."""
+
+COLORS = {
+    "light": {"ink": "#1a2421", "accepted": "#0b6e5e", "rejected": "#d1440c", "unreached": "#858d93",
+              "pruned": "#8a9195", "discarded": "#9a6700", "bonus": "#6f3fc9", "neutral": "#5c6a70",
+              "accent": "#1f66d1"},
+    "dark": {"ink": "#e6ece8", "accepted": "#41d0b2", "rejected": "#ff8550", "unreached": "#89948f",
+             "pruned": "#76817c", "discarded": "#e0b23c", "bonus": "#bda0ff", "neutral": "#a5b0ab",
+             "accent": "#7db4ff"},
+}
+"""Colour of each fate, of a token whose fate is not known yet (`neutral`), and of what the user points at."""
+
+
+def css_variables() -> str:
+    """The colours as variables `--tg-...` of `.tg-player`, by its `data-theme`."""
+    return "\n".join(
+        f'.tg-player[data-theme="{theme}"] {{ ' + " ".join(f"--tg-{name}: {color};" for name, color in colors.items())
+        + " }" for theme, colors in COLORS.items())

@@ -1,0 +1,49 @@
+// The player as a Streamlit component: Streamlit calls this again whenever data or theme change.
+
+const mounted = new WeakMap();
+
+export default function ({ data, parentElement, setStateValue }) {
+  const root = parentElement.querySelector(".tg-root");
+  const known = mounted.get(root);
+  const fresh = !known || known.data.view !== data.view || known.data.key !== data.key;
+  const view = fresh ? { ...JSON.parse(data.view), key: data.key, live: data.live } : null;
+  if (known) {
+    const { handle } = known;
+    known.data = data;
+    handle.player.theme();
+    if (fresh) handle.update(view);
+    else handle.player.rest();
+  } else {
+    const state = { data };
+    mounted.set(root, state);
+    state.handle = mount(root, view, {
+      start: placeOf(new URLSearchParams(window.location.search)),
+      place: (at) => {
+        writePlace({ ...state.data.link, ...at });
+        if (state.data.follow) setStateValue("at", { key: state.data.key, ...at });
+      },
+      window: (first) => setStateValue("window", { key: state.data.key, first }),
+      save: [{ label: "Copy link", act: (player) => copyLink(player) }],
+    });
+  }
+  return () => mounted.get(root)?.handle.destroy();
+}
+
+// The place is kept in the address by the browser alone: moving about costs no run of the script.
+function writePlace(place) {
+  const address = new URL(window.location.href);
+  for (const [name, value] of Object.entries(place)) {
+    if (value === null) address.searchParams.delete(name);
+    else address.searchParams.set(name, value);
+  }
+  window.history.replaceState(window.history.state, "", address);
+}
+
+async function copyLink(player) {
+  try {
+    await navigator.clipboard.writeText(window.location.href);
+    player.say("Link copied.");
+  } catch {
+    player.say("The browser refused; the link is in its address bar.");
+  }
+}

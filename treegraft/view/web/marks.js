@@ -1,0 +1,39 @@
+// The shape of a drafter's nodes and the dash of its edges; fates have colours, so the two can be told apart at once.
+
+const SHAPES = [
+  (r) => `M${-r},0a${r},${r} 0 1,0 ${2 * r},0a${r},${r} 0 1,0 ${-2 * r},0Z`,
+  (r) => polygon(r * 1.22, 4, 45),
+  (r) => polygon(r * 1.3, 4, 0),
+  (r) => polygon(r * 1.35, 3, -90),
+  (r) => polygon(r * 1.15, 6, 0),
+  (r) => polygon(r * 1.35, 3, 90),
+];
+const DASHES = ["", "7 3", "2 3", "9 3 2 3", "4 4", "1 4"];
+
+function polygon(radius, corners, turn) {
+  const points = Array.from({ length: corners }, (_, corner) => {
+    const angle = ((turn + (360 / corners) * corner) * Math.PI) / 180;
+    return `${(radius * Math.cos(angle)).toFixed(2)},${(radius * Math.sin(angle)).toFixed(2)}`;
+  });
+  return `M${points.join("L")}Z`;
+}
+
+const markerPath = (drafter, radius) => SHAPES[Math.max(drafter, 0) % SHAPES.length](radius);
+
+// A small picture of one marker, for legends and sheets.
+function marker(drafter, fate, size = 14) {
+  const path = fate === "bonus" ? bonusPath(4.2) : markerPath(drafter, 4.4);
+  return vector("svg", { class: "tg-marker", width: size, height: size, viewBox: "-7 -7 14 14", "aria-hidden": "true" },
+    vector("path", { d: path, class: `tg-mark tg-${fate}` }));
+}
+
+// The bonus is a ring around a point: the target's own token, drafted by nobody.
+const bonusPath = (radius) => SHAPES[0](radius * 1.35) + SHAPES[0](radius * 0.55);
+
+function edgeSample(drafter) {
+  return vector("svg", { class: "tg-marker", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
+    vector("path", { d: "M1,0H22", class: "tg-edge", "stroke-width": 1.6, "stroke-dasharray": DASHES[drafter % DASHES.length] }),
+    vector("path", { d: markerPath(drafter, 4.4), transform: "translate(27,0)", class: "tg-mark tg-neutral" }));
+}
+
+const edgeWidth = (logprob) => (logprob === null || logprob === undefined ? 0.8 : 0.8 + 2.6 * Math.sqrt(Math.exp(logprob / NATS)));

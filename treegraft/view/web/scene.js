@@ -1,0 +1,158 @@
+// The picture of one round. It is built once; an event only changes classes, so nothing ever moves while it plays.
+
+const RADIUS = 4.3;
+
+class Scene {
+  constructor(view, round, { opened, allLabels, width, height, best, measure }) {
+    this.view = view;
+    this.round = round;
+    this.last = { prune: lastOf(round, "prune"), verify: lastOf(round, "verify"), accept: lastOf(round, "accept") };
+    this.items = itemsOf(view, round, opened);
+    this.byId = new Map(this.items.map((item) => [item.id, item]));
+    const shown = labelled(this.items, round, best, allLabels);
+    const rows = rowScale(this.items, shown, height);
+    const columns = columnScale(this.items, shown, width, measure);
+    for (const item of this.items) this.place(item, rows, columns);
+    this.width = Math.max(columns.width, width);
+    this.height = rows.height;
+    this.svg = this.draw();
+  }
+
+  place(item, rows, columns) {
+    item.fate = item.kind === "node" ? FATE[this.round.fate[item.node]] : item.kind;
+    item.radius = item.kind === "stub" ? 0 : RADIUS;
+    item.x = columns.columns[item.depth];
+    item.y = rows.at(item.row);
+    item.outlet = item.x + (item.label ? item.radius + item.width + 2 : item.radius);
+    item.columnEnd = Math.max(item.outlet, item.x + columns.text[item.depth]);
+  }
+
+  draw() {
+    const edges = vector("g", { class: "tg-edges" });
+    const nodes = vector("g", { class: "tg-nodes" });
+    for (const item of this.items) {
+      if (item.parent !== null) item.edge = this.drawEdge(item);
+      nodes.append((item.mark = this.drawItem(item)));
+    }
+    const inFront = (item) => (item.fate === "accepted" ? 2 : item.fate === "pruned" || item.kind === "stub" ? 0 : 1);
+    const linked = this.items.filter((item) => item.edge).sort((one, other) => inFront(one) - inFront(other));
+    edges.append(...linked.map((item) => item.edge));
+    return vector("svg", { class: "tg-tree", width: this.width, height: this.height, role: "img",
+      viewBox: `0 0 ${this.width} ${this.height}` }, edges, nodes);
+  }
+
+  drawEdge(item) {
+    const from = this.byId.get(item.parent);
+    const middle = (from.columnEnd + item.x - item.radius) / 2;
+    const end = item.x - item.radius - (item.kind === "stub" ? 4 : 0);
+    const bend = from.columnEnd > from.outlet ? `H${from.columnEnd.toFixed(1)}` : "";
+    const curve = `C${middle.toFixed(1)},${from.y.toFixed(1)} ${middle.toFixed(1)},${item.y.toFixed(1)}`;
+    const logprob = item.kind === "node" ? this.round.q[item.node] : null;
+    return vector("path", {
+      d: `M${from.outlet.toFixed(1)},${from.y.toFixed(1)}${bend}${curve} ${end.toFixed(1)},${item.y.toFixed(1)}`,
+      "stroke-dasharray": item.kind === "bonus" ? "1 4" : DASHES[Math.max(item.drafter, 0) % DASHES.length] || undefined,
+      style: `--w:${edgeWidth(logprob).toFixed(2)}px`,
+    });
+  }
+
+  drawItem(item) {
+    const group = vector("g", { transform: `translate(${item.x.toFixed(1)},${item.y.toFixed(1)})` });
+    if (item.kind !== "stub") {
+      group.append(vector("path", { class: "tg-halo", d: SHAPES[0](RADIUS + 5.5) }));
+      const path = item.kind === "bonus" ? bonusPath(item.radius) : markerPath(item.drafter, item.radius);
+      group.append(vector("path", { class: "tg-mark", d: path }));
+    }
+    item.words = vector("text", { x: item.kind === "stub" ? 0 : item.radius + LABEL_GAP - 3, y: "0.34em" });
+    writeLabel(item.words, item.label);
+    group.append(item.words);
+    return group;
+  }
+
+  // What an item looks like after an event, as a list of classes.
+  looks(item, number) {
+    if (item.born > number) return "tg-off";
+    const { prune, verify, accept } = this.last;
+    const event = this.round.events[number];
+    const words = [`tg-${item.kind}`];
+    const told = number >= accept && accept >= 0;
+    if (item.kind !== "node" || told || item.fate === "root") words.push(`tg-${item.fate}`);
+    else if (item.fate === "pruned" && number >= prune) words.push("tg-pruned");
+    else words.push(number >= verify && verify >= 0 ? "tg-read" : "tg-neutral");
+    if (item.born === number && item.kind === "node") words.push("tg-new");
+    if (event && ((event.from || []).includes(item.node) || (event.again || []).includes(item.node))) words.push("tg-source");
+    return words.join(" ");
+  }
+
+  show(number) {
+    this.number = number;
+    for (const item of this.items) {
+      const looks = this.looks(item, number);
+      if (item.kind === "stub" && looks !== "tg-off") {
+        writeLabel(item.words, `+${item.births.filter((born) => born <= number).length}`);
+      }
+      if (looks === item.looks) continue;
+      item.looks = looks;
+      item.on = looks !== "tg-off";
+      this.paint(item);
+    }
+  }
+
+  paint(item) {
+    const words = [item.looks, item.lit && "tg-lit", item.thread && "tg-thread", item.pinned && "tg-pinned"];
+    const classes = words.filter(Boolean).join(" ");
+    item.mark.setAttribute("class", `tg-item ${classes}`);
+    if (item.edge) item.edge.setAttribute("class", `tg-edge ${classes}`);
+  }
+
+  lineage(id) {
+    const found = new Set();
+    for (let item = this.byId.get(id); item; item = this.byId.get(item.parent)) found.add(item.id);
+    return found;
+  }
+
+  // Lights the path from the root to the item under the pointer, and dims the rest.
+  hover(id) {
+    this.svg.classList.toggle("tg-dim", this.byId.has(id));
+    this.mark("lit", this.lineage(id));
+    this.nameHovered(id);
+  }
+
+  pin(id) {
+    this.mark("thread", this.lineage(id));
+    this.mark("pinned", new Set([id]));
+  }
+
+  mark(flag, ids) {
+    for (const item of this.items) {
+      const on = ids.has(item.id);
+      if ((item[flag] || false) === on) continue;
+      item[flag] = on;
+      this.paint(item);
+    }
+  }
+
+  // An item without a label shows it while the pointer is on it.
+  nameHovered(id) {
+    if (this.hovered && !this.hovered.label) writeLabel(this.hovered.words, "");
+    this.hovered = this.byId.get(id);
+    if (this.hovered && !this.hovered.label) writeLabel(this.hovered.words, short(this.hovered.text, 22));
+  }
+
+  // The drawn item nearest to a point, if one is near.
+  nearest(x, y) {
+    let best = null, least = 14;
+    for (const item of this.items) {
+      if (!item.on) continue;
+      const right = item.x + item.radius + item.width;
+      const dx = Math.max(item.x - x, 0, x - right), dy = Math.abs(item.y - y);
+      const distance = Math.hypot(dx, dy * 1.4);
+      if (distance < least) [best, least] = [item, distance];
+    }
+    return best;
+  }
+}
+
+function writeLabel(target, text) {
+  target.replaceChildren(...labelParts(text).map((part) =>
+    vector("tspan", part.sign ? { class: "tg-sign" } : {}, part.text)));
+}

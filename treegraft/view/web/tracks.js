@@ -1,0 +1,77 @@
+// The two sliders: the rounds of the run as small columns of tokens, and the events of one round.
+
+const EVENT_GROUP = { prune: "select", verify: "verify", accept: "accept" };
+
+class RoundTrack {
+  constructor(view, go) {
+    this.view = view;
+    this.bars = view.rounds.map((round) => element("span", { class: "tg-bar" },
+      element("span", { class: "tg-bar-own" }),
+      element("span", { class: "tg-bar-drafted", style: `--n:${round.accepted}` })));
+    const most = Math.max(...view.rounds.map((round) => round.accepted), 3);
+    this.root = element("div", {
+      class: "tg-rounds", role: "slider", tabindex: 0, "aria-label": "Round", style: `--most:${most}`,
+      title: "Tokens written by each round: drafted ones, and the target’s own on top",
+      "aria-valuemin": view.first, "aria-valuemax": view.first + view.rounds.length - 1,
+    }, this.bars);
+    slide(this.root, this.bars, (place) => go(view.first + place));
+  }
+
+  show(round) {
+    const here = round - this.view.first, accepted = this.view.rounds[here].accepted;
+    this.bars.forEach((bar, place) => bar.classList.toggle("tg-here", place === here));
+    this.root.setAttribute("aria-valuenow", round);
+    this.root.setAttribute("aria-valuetext", `Round ${round}: ${accepted} drafted tokens accepted`);
+    requestAnimationFrame(() => keepColumn(this.root, this.bars[here]));
+  }
+}
+
+class EventTrack {
+  constructor(view, round, go) {
+    this.round = round;
+    this.view = view;
+    this.steps = round.events.map((event) => element("span", {
+      class: `tg-step tg-step-${EVENT_GROUP[event.kind] || "draft"}`, title: eventTitle(view, event),
+    }, element("span", { class: "tg-step-name" }, event.title)));
+    this.root = element("div", {
+      class: "tg-events", role: "slider", tabindex: 0, "aria-label": "Event of the round",
+      "aria-valuemin": 0, "aria-valuemax": Math.max(round.events.length - 1, 0),
+    }, this.steps);
+    slide(this.root, this.steps, go);
+  }
+
+  show(number) {
+    this.steps.forEach((step, place) => {
+      step.classList.toggle("tg-done", place <= number);
+      step.classList.toggle("tg-here", place === number);
+    });
+    this.root.setAttribute("aria-valuenow", number);
+    if (this.round.events[number]) {
+      this.root.setAttribute("aria-valuetext", eventTitle(this.view, this.round.events[number]));
+      requestAnimationFrame(() => keepColumn(this.root, this.steps[number]));
+    }
+  }
+}
+
+function eventTitle(view, event) {
+  return event.drafter === undefined ? event.title : `${event.title} · ${drafterName(view, event.drafter)}`;
+}
+
+// Press or drag anywhere over the parts to choose the one under the pointer.
+function slide(root, parts, choose) {
+  let chosen = -1;
+  const pick = (event) => {
+    const place = parts.findIndex((part) => event.clientX < part.getBoundingClientRect().right);
+    const found = place < 0 ? parts.length - 1 : place;
+    if (found !== chosen && found >= 0) choose((chosen = found));
+  };
+  root.addEventListener("pointerdown", (event) => { chosen = -1; root.setPointerCapture(event.pointerId); pick(event); });
+  root.addEventListener("pointermove", (event) => { if (root.hasPointerCapture(event.pointerId)) pick(event); });
+}
+
+function keepColumn(container, child) {
+  const left = child.offsetLeft;
+  if (left < container.scrollLeft || left + child.offsetWidth > container.scrollLeft + container.clientWidth) {
+    container.scrollLeft = left - container.clientWidth / 2;
+  }
+}

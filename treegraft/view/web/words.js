@@ -1,0 +1,87 @@
+// Lines of words around the tree: heading, summary of the round, what the event did, tooltip, keys.
+
+function heading(view) {
+  const facts = [view.policy, ...view.drafters.map((drafter) => drafter.name)].join(" · ");
+  return [
+    element("details", { class: "tg-prompt" },
+      element("summary", {}, element("h2", {}, view.title || "Recording"), element("span", { class: "tg-quiet" }, `${view.target} · ${facts}`)),
+      element("p", { class: "tg-prompt-text" }, view.prompt)),
+  ];
+}
+
+function summaryLine(view, round) {
+  const times = round.times, total = times.total;
+  const parts = total ? [`${milliseconds(total)} ms`, ...["draft", "verify"].filter((phase) => times[phase]).map((phase) => `${phase} ${milliseconds(times[phase])}`)] : [];
+  return [
+    element("p", {}, sentence(view, round.say)),
+    round.note ? element("p", { class: "tg-note" }, round.note) : "",
+    parts.length ? element("p", { class: "tg-quiet tg-times" }, parts.join(" · ")) : "",
+  ];
+}
+
+function eventLine(view, round, number) {
+  const event = round.events[number];
+  if (!event) return ["No events in this round."];
+  return [element("span", { class: `tg-tag tg-tag-${EVENT_GROUP[event.kind] || "draft"}` }, event.title), " ", ...sentence(view, event.say)];
+}
+
+const plain = (parts) => parts.map((part) => (typeof part === "string" ? part : `“${part.textContent}”`)).join("");
+
+function tipOf(view, round, item) {
+  if (item.kind === "stub") return [element("span", {}, `${item.text.slice(1)} pruned tokens: click to see them`)];
+  const facts = [];
+  if (item.kind === "bonus") facts.push("the target’s own choice");
+  else if (item.node) {
+    if (round.q[item.node] !== null) facts.push(`q ${prob(round.q[item.node])}`);
+    if (round.logprob[item.node] !== null) facts.push(`p ${prob(round.logprob[item.node])}`);
+    facts.push(FATE_WORDS[item.fate]);
+  } else facts.push("root");
+  return [chip(item.text, 40), " ", element("span", { class: "tg-quiet" }, facts.join(" · "))];
+}
+
+// Beside the pointer, inside the frame.
+function placeTip(tip, stage, event) {
+  const box = stage.getBoundingClientRect();
+  const x = Math.min(event.clientX - box.left + 14, box.width - tip.offsetWidth - 4);
+  const y = event.clientY - box.top + 18;
+  const above = y + tip.offsetHeight > box.height ? -tip.offsetHeight - 30 : 0;
+  tip.style.transform = `translate(${Math.max(4, x)}px, ${y + above}px)`;
+}
+
+const KEYS = [
+  ["← →", "previous, next event"], ["Shift ← →", "previous, next round"], ["Home End", "first, last round"],
+  ["Space", "play, pause"], ["R", "next rejection"], ["C", "next call of a drafter model"], ["G", "next graft"],
+  ["↑ ↓", "choose a token in the same layer"], [", .", "choose the parent, the best child"],
+  ["L", "label every token"], ["F", "the whole tree, or a frame"], ["Esc", "close, let go, stop"], ["?", "this sheet"],
+];
+
+function helpSheet(close) {
+  return element("div", { class: "tg-help", role: "dialog", "aria-modal": "true", "aria-label": "Keys", onclick: (event) => { if (event.target === event.currentTarget) close(); } },
+    element("div", { class: "tg-help-card" },
+      element("header", {}, element("h3", {}, "Keys"), element("button", { class: "tg-icon", "aria-label": "Close", onclick: close }, "×")),
+      element("dl", {}, KEYS.map(([keys, words]) => [
+        element("dt", {}, keys.split(" ").map((key) => element("kbd", {}, key))), element("dd", {}, words)]))));
+}
+
+const ICONS = {
+  whole: "M8 2v12M5 4.8L8 2l3 2.8M5 11.2L8 14l3-2.8",
+  play: "M5 3.2v9.6L13 8z", pause: "M4 3h3v10H4zM9 3h3v10H9z", next: "M6 3.5l4.5 4.5L6 12.5",
+  back: "M10 3.5L5.5 8l4.5 4.5", last: "M4 3.5L8.5 8 4 12.5M8.5 3.5L13 8l-4.5 4.5", first: "M12 3.5L7.5 8l4.5 4.5M7.5 3.5L3 8l4.5 4.5",
+  save: "M8 2.5v7.2M4.8 6.8L8 10l3.2-3.2M3 13.3h10",
+};
+
+function icon(name) {
+  const filled = name === "play" || name === "pause";
+  return vector("svg", { width: 16, height: 16, viewBox: "0 0 16 16", "aria-hidden": "true",
+    fill: filled ? "currentColor" : "none", stroke: filled ? "none" : "currentColor", "stroke-width": 1.6,
+    "stroke-linecap": "round", "stroke-linejoin": "round" }, vector("path", { d: ICONS[name] }));
+}
+
+function isDark(color) {
+  const probe = document.createElement("canvas").getContext("2d");
+  probe.fillStyle = "#ffffff";
+  probe.fillStyle = color.trim() || "#ffffff";
+  probe.fillRect(0, 0, 1, 1);
+  const [red, green, blue] = probe.getImageData(0, 0, 1, 1).data;
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128;
+}

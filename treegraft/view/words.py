@@ -1,0 +1,138 @@
+"""The sentences that the views use, as templates with values, so that the player can fill in thousands of them itself.
+
+Fields are written `{name:kind}`. The kinds are `count`, `text`, `nats`, `prob` and `ms` (integers as the trace has
+them), `token` and `tokens` (token ids), `drafter` (a drafter id), and `one|many`, which picks a word by the count.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+from treegraft.trace.records import NATS
+
+TEMPLATES = {
+    "root": "Root: the target chose it before this round, and every drafted token continues from here.",
+    "kept": "Kept: rank {rank:count} of {pool:count} by score.",
+    "kept all": "Kept: all {pool:count} drafted {pool:token|tokens} fitted the budget.",
+    "kept for others": "Kept although only rank {rank:count} of {pool:count} by score: a better token below needs it.",
+    "pruned": "Pruned: rank {rank:count} of {pool:count} by score, {gap:nats} nats below the last of the {kept:count}"
+              " kept.",
+    "pruned level": "Pruned: rank {rank:count} of {pool:count} by score, level with the last of the {kept:count} kept.",
+    "pruned with parent": "Pruned although rank {rank:count} of {pool:count} by score: the tokens before it did not fit"
+                          " into the budget of {budget:count}.",
+    "pruned unscored": "Pruned: no drafter scored it, and the budget is {budget:count}.",
+    "accepted first": "Accepted: it is the target\u2019s first choice after {parent:token}, with p = {p:prob}.",
+    "accepted": "Accepted: the target took it after {parent:token}, with p = {p:prob}.",
+    "discarded": "Discarded: the target accepted it, but the text had ended before it.",
+    "rejected": "Rejected: after {parent:token} the target preferred {chosen:token} by {gap:nats} nats,"
+                " p = {best:prob} against {p:prob}.",
+    "rejected unknown": "Rejected: after {parent:token} the target chose {chosen:token}.",
+    "unreached parent": "Not reached: its parent {parent:token} was rejected.",
+    "unreached ancestor": "Not reached: {ancestor:token}, further up its branch, was rejected.",
+    "unreached end": "Not reached: the text ended before it.",
+    "own branch first": "On its own branch it was the target\u2019s first choice, with p = {p:prob}.",
+    "own branch": "On its own branch the target gave it p = {p:prob}.",
+    "bonus": "The target\u2019s own choice after {parent:token}, with p = {p:prob}. It is the root of the next round.",
+    "bonus unknown": "The target\u2019s own choice after {parent:token}. It is the root of the next round.",
+    "bonus discarded": "The target\u2019s own choice after {parent:token}, discarded: the text had ended before it.",
+    "expand": "{drafter:drafter} extends {parents:count} {parents:node|nodes} by {nodes:count} new"
+              " {nodes:token|tokens}.",
+    "expand merged": "{drafter:drafter} extends {parents:count} {parents:node|nodes} by {nodes:count} new"
+                     " {nodes:token|tokens}; {merged:count} more {merged:was|were} in the tree already.",
+    "expand copied": "{drafter:drafter} copies {nodes:count} {nodes:token|tokens} from the text; the longest match is"
+                     " {match:count} {match:token|tokens} long.",
+    "expand nothing": "{drafter:drafter} has nothing to propose.",
+    "prune": "The best {kept:count} of {pool:count} drafted tokens go to the target; the last of them has a score of"
+             " {cut:nats} nats.",
+    "prune unscored": "The best {kept:count} of {pool:count} drafted tokens go to the target.",
+    "prune nothing": "All {kept:count} drafted {kept:token goes|tokens go} to the target; the budget is"
+                     " {budget:count}.",
+    "verify": "The target reads {order:count} {order:token|tokens} in one forward pass.",
+    "verify timed": "The target reads {order:count} {order:token|tokens} in one forward pass of {time:ms} ms.",
+    "accept": "{path:count} {path:token|tokens} accepted, {tokens:tokens}; then the target goes its own way with"
+              " {bonus:token}.",
+    "accept to the end": "{path:count} {path:token|tokens} accepted, {tokens:tokens}, to the end of the branch; the"
+                         " target adds {bonus:token}.",
+    "accept none": "No drafted token accepted; the target goes its own way with {bonus:token}.",
+    "accept undrafted": "Nothing was drafted; the target goes on with {bonus:token}.",
+    "event": "{kind:text}: this version has no words for it.",
+    "round": "{path:count} of {kept:count} drafted {kept:token|tokens} accepted; with the target\u2019s own"
+             " {bonus:token} the round wrote {written:count} {written:token|tokens}.",
+    "round undrafted": "Nothing was drafted: the target wrote {bonus:token} alone.",
+    "round at the end": "The text ended in this round: {written:count} {written:token|tokens} written,"
+                        " {discarded:count} discarded.",
+}
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a template after the plain `text` before it; `name` is None where only text is left."""
+
+    text: str
+    name: str | None
+    kind: str
+
+
+def _fields(template: str) -> list[Field]:
+    return [Field(text, name, kind or "") for text, name, kind, _ in string.Formatter().parse(template)]
+
+
+FIELDS = {key: _fields(template) for key, template in TEMPLATES.items()}
+NAMES = {key: list(dict.fromkeys(field.name for field in fields if field.name)) for key, fields in FIELDS.items()}
+_NUMBER = {key: number for number, key in enumerate(TEMPLATES)}
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A key of `TEMPLATES` and the values of its fields."""
+
+    key: str
+    values: dict[str, Any]
+
+    def packed(self, known: Collection[str] = ()) -> list[Any]:
+        """Number of the template, then the values in the order of `NAMES`, without those that the reader knows."""
+        return [_NUMBER[self.key], *(self.values[name] for name in NAMES[self.key] if name not in known)]
+
+
+def say(key: str, **values: Any) -> Sentence:
+    """A sentence; the values must be those of its template."""
+    if set(values) != set(NAMES[key]):
+        raise ValueError(f"the sentence {key!r} takes {NAMES[key]}, given: {list(values)}")
+    return Sentence(key, values)
+
+
+def nats(units: int) -> str:
+    """A log-probability or score in nats, two decimals."""
+    return f"{units / NATS:.2f}".replace("-", "\N{MINUS SIGN}")
+
+
+def prob(units: int | None) -> str:
+    """A probability, three decimals, from a log-probability in 1e-5 nats."""
+    p = 0.0 if units is None else math.exp(units / NATS)
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def milliseconds(microseconds: int) -> str:
+    return f"{microseconds / 1000:.1f}"
+
+
+def render(sentence: Sentence, token: Callable[[int], str], drafter: Callable[[int], str]) -> str:
+    """The sentence in words. `token` gives the display text of a token id, `drafter` the name of a drafter id."""
+    formats: dict[str, Callable[[Any], str]] = {
+        "count": str, "text": str, "nats": nats, "prob": prob, "ms": milliseconds, "drafter": drafter,
+        "token": lambda one: f"\u201c{token(one)}\u201d",
+        "tokens": lambda many: f"\u201c{''.join(map(token, many))}\u201d",
+    }
+    words = []
+    for field in FIELDS[sentence.key]:
+        words.append(field.text)
+        if field.name is None:
+            continue
+        value = sentence.values[field.name]
+        one, _, many = field.kind.partition("|")
+        words.append(formats[one](value) if not many else one if value == 1 else many)
+    return "".join(words)
