@@ -166,3 +166,14 @@ def test_self_draft_is_always_right(family, target):
     lm = LM(model=tiny.target(family))
     _, steps, _ = run(target, Chain(length=4), [lm], PROMPTS[0], eos=())
     assert all(len(step.path) == 4 for step in steps)
+
+
+def test_asking_the_device_once_tells_the_same(family):
+    """The facts read with the answers (GPU) equal those read after the acceptance (CPU)."""
+    cached, prompt = CachedModel(tiny.target(family), 256), PROMPTS[1]
+    described = []
+    for ask_once in (False, True):
+        lm = LM(model=tiny.drafter(family))
+        _, steps, _ = run(Target(cached, ask_once), Eagle2(budget=12, top_k=4, depth=4), [lm], prompt, 12)
+        described.append([step.answers.describe(step.path) for step in steps])
+    assert described[0] == described[1]

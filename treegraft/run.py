@@ -70,7 +70,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
     header = describe_run(pair, policy, chosen, records.Prompt(
-        tokens=tokens, text=rendered, messages=None if isinstance(prompt, str) else list(prompt)))
+        tokens=tokens, text=rendered, messages=chat_of(prompt, rendered)))
     header.decoding = records.Decoding(max_new_tokens=max_new_tokens, max_context=max_context, stop=list(stop),
                                        eos=sorted(pair.target.eos_ids))
     header.group, header.index, header.turn = group, index, turn
@@ -84,6 +84,13 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
         run_to_end(recorder, target, policy, chosen, on_round)
     return Recording(recorder.run, Path(out) if out is not None else None)
+
+
+def chat_of(prompt: str | Sequence[dict[str, str]], rendered: str) -> list[dict[str, str]] | None:
+    """The messages of a chat; text that was set in the chat template is one user message. None for raw text."""
+    if not isinstance(prompt, str):
+        return list(prompt)
+    return None if rendered == prompt else [{"role": "user", "content": prompt}]
 
 
 def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Sequence[Drafter],
@@ -183,5 +190,5 @@ def describe_host() -> records.Host:
     return records.Host(
         machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         accelerator=torch.cuda.get_device_name() if cuda else "", threads=torch.get_num_threads(),
-        python=platform.python_version(), torch=torch.__version__, transformers=version("transformers"),
+        python=platform.python_version(), torch=str(torch.__version__), transformers=version("transformers"),
         treegraft=version("treegraft"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,69 +19,107 @@ WALK_TOP_K = 8
 """How many of the target's best tokens a trace keeps at each node of the accepted walk."""
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What a trace keeps of a target pass, in 1e-5 nats where it is a log-prob.
+
+    `logprob` [children] of each child's token after its parent, `rank` [ranked] of some of them (0 is the target's
+    favourite). For some nodes: the best next `tokens` [nodes, k], their `logprobs`, and the `entropy` [nodes].
+    """
+
+    logprob: np.ndarray
+    rank: np.ndarray
+    tokens: np.ndarray
+    logprobs: np.ndarray
+    entropy: np.ndarray
+
+
+def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ranked: np.ndarray,
+               rows: np.ndarray) -> Facts:
+    """Facts on children (rows of their `parents` in `logits`, their `tokens`), the `ranked` ones among them, and the
+    nodes in `rows`; one transfer to the host."""
+    at = functools.partial(torch.as_tensor, device=logits.device)
+    inner, place = np.unique(parents, return_inverse=True)
+    inner_logits = logits[at(inner)].float()
+    child = at(place), at(tokens)
+    logprob = inner_logits[child] - inner_logits.logsumexp(-1)[child[0]]
+    of_ranked = inner_logits[at(place[ranked])]
+    rank = (of_ranked > of_ranked.gather(1, at(tokens[ranked])[:, None])).sum(-1)
+    here = logits[at(rows)].float().log_softmax(-1)
+    best, ids = here.topk(min(WALK_TOP_K, here.shape[-1]))
+    entropy = -(here.exp() * here).nan_to_num(0).sum(-1)
+    parts = (logprob, rank, ids, best, entropy)
+    flat = torch.cat([part.flatten().float() for part in parts]).cpu().double().numpy()
+    ends = np.cumsum([part.numel() for part in parts])
+    logprob, rank, ids, best, entropy = (
+        piece.reshape(part.shape) for piece, part in zip(np.split(flat, ends[:-1]), parts, strict=True))
+    return Facts(logprob=to_units(logprob), rank=rank.astype(np.int64), tokens=ids.astype(np.int64),
+                 logprobs=to_units(best), entropy=to_units(entropy))
+
+
 @dataclass
 class Answers:
     """The target's answers to one tree: `order` the verified nodes, `argmax` its favourite next token after each.
 
-    `logits` [nodes, vocab] stay on the device; `describe` reads from them what a trace keeps."""
+    `logits` [nodes, vocab] stay on the device. A GPU is asked once a round, so there `facts` on all nodes come along;
+    a CPU works out the few that the accepted walk needs.
+    """
 
     tree: DraftTree
     order: np.ndarray
-    argmax: np.ndarray
     logits: torch.Tensor
+    argmax: np.ndarray
+    facts: Facts | None = None
 
     def describe(self, path: np.ndarray) -> tuple[Verify, list[Tried]]:
         """The `verify` record, and the children tried along the accepted `path` (node ids, root left out)."""
-        place = np.full(self.tree.size, -1)
-        place[self.order] = np.arange(len(self.order))
         children = self.order[1:]
-        parents = place[self.tree.parent[children]]
-        logprob = self._logprobs(parents, self.tree.token[children])
-        walk_nodes = np.append(0, path)
-        verify = Verify(order=self.order.tolist(), argmax=self.argmax.tolist(), logprob=[0, *logprob.tolist()],
-                        walk=self._walk(walk_nodes, place))
-        on_walk = np.isin(self.tree.parent[children], walk_nodes)
+        walk = np.append(0, path)
+        tried = np.flatnonzero(np.isin(self.tree.parent[children], walk))
+        rows = np.searchsorted(self.order, walk)
+        facts = self.facts
+        if facts is None:
+            facts, here = self.read(tried, rows), np.arange(len(rows))
+            rank = facts.rank
+        else:
+            here, rank = rows, facts.rank[tried]
+        logprob = facts.logprob.tolist()
+        verify = Verify(order=self.order.tolist(), argmax=self.argmax.tolist(), logprob=[0, *logprob],
+                        walk=self._walk(walk, facts, here, children[tried], rank))
         accepted = set(path.tolist())
-        tried = [Tried(node=node, p=p, accepted=node in accepted)
-                 for node, p in zip(children[on_walk].tolist(), logprob[on_walk].tolist(), strict=True)]
-        return verify, tried
+        return verify, [Tried(node=node, p=logprob[place], accepted=node in accepted)
+                        for place, node in zip(tried.tolist(), children[tried].tolist(), strict=True)]
 
-    def _logprobs(self, rows: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-        """Log-probs [n] of `tokens` in the logits' `rows`, in 1e-5 nats."""
-        if len(rows) == 0:
-            return np.zeros(0, np.int64)
-        inner, back = np.unique(rows, return_inverse=True)
-        device = self.logits.device
-        logits = self.logits[torch.from_numpy(inner).to(device)].float()
-        index = torch.from_numpy(back).to(device), torch.from_numpy(np.ascontiguousarray(tokens)).to(device)
-        logprob = logits[index] - logits.logsumexp(-1)[index[0]]
-        return np.rint(logprob.double().cpu().numpy() * NATS).astype(np.int64)
+    def read(self, ranked: np.ndarray, rows: np.ndarray) -> Facts:
+        """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`."""
+        children = self.order[1:]
+        parents = np.searchsorted(self.order, self.tree.parent[children])
+        return read_facts(self.logits, parents, self.tree.token[children], ranked, rows)
 
-    def _walk(self, nodes: np.ndarray, place: np.ndarray) -> list[Walked]:
-        """The target's view at the nodes of the accepted walk: its best tokens, its entropy, its children's ranks."""
-        logprobs = self.logits[torch.from_numpy(place[nodes]).to(self.logits.device)].float().log_softmax(-1)
-        best, ids = logprobs.topk(min(WALK_TOP_K, logprobs.shape[-1]))
-        entropy = -(logprobs.exp() * logprobs).nan_to_num(0).sum(-1)
-        walk = []
-        for row, node in enumerate(nodes.tolist()):
-            children = self.order[self.tree.parent[self.order] == node]
-            tokens = torch.from_numpy(np.ascontiguousarray(self.tree.token[children])).to(logprobs.device)
-            ranks = (logprobs[row] > logprobs[row, tokens][:, None]).sum(-1)
-            walk.append(Walked(node=node, tokens=ids[row].tolist(), logprobs=as_units(best[row]),
-                               children=children.tolist(), ranks=ranks.tolist(), entropy=as_units(entropy[row])))
-        return walk
+    def _walk(self, walk: np.ndarray, facts: Facts, here: np.ndarray, tried: np.ndarray,
+              rank: np.ndarray) -> list[Walked]:
+        """The target's view at each node of the walk; `here` are their places in the facts."""
+        above = self.tree.parent[tried]
+        return [Walked(node=node, tokens=facts.tokens[row].tolist(), logprobs=facts.logprobs[row].tolist(),
+                       children=tried[above == node].tolist(), ranks=rank[above == node].tolist(),
+                       entropy=int(facts.entropy[row]))
+                for node, row in zip(walk.tolist(), here.tolist(), strict=True)]
 
 
-def as_units(nats: torch.Tensor):
+def to_units(nats: np.ndarray) -> np.ndarray:
     """Nats as the integers of a trace."""
-    return (nats.double() * NATS).round().long().tolist()
+    return np.rint(nats * NATS).astype(np.int64)
 
 
 class Target:
-    """Decodes one text at a time with a cached model of the target."""
+    """Decodes one text at a time with a cached model of the target.
 
-    def __init__(self, cached: CachedModel) -> None:
+    `ask_once` reads all that a trace may keep together with the answers, in one transfer a round: right for a GPU.
+    """
+
+    def __init__(self, cached: CachedModel, ask_once: bool | None = None) -> None:
         self.cached = cached
+        self.ask_once = cached.device.type != "cpu" if ask_once is None else ask_once
         self.stopwatch = Stopwatch(cached.device)
 
     def read_forwards(self) -> list[Forward]:
@@ -107,7 +146,12 @@ class Target:
         visible[:, committed:] = tree.mask[np.ix_(order, order)]
         with self.stopwatch.lap(len(order)):
             logits = self.cached.forward(tree.token[order], tree.positions[order], visible)
-        return Answers(tree, order, logits.argmax(-1).cpu().numpy(), logits)
+        if not self.ask_once:
+            return Answers(tree, order, logits, logits.argmax(-1).cpu().numpy())
+        answers = Answers(tree, order, logits, np.zeros(0, np.int64))
+        answers.facts = answers.read(np.arange(len(order) - 1), np.arange(len(order)))
+        answers.argmax = answers.facts.tokens[:, 0]
+        return answers
 
     def commit(self, tree: DraftTree, order: np.ndarray, path: np.ndarray) -> None:
         """Keep the cache rows of the root and the accepted path, and forget the rest of the tree."""

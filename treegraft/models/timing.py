@@ -1,4 +1,4 @@
-"""Timing of model forwards without stalling the device: events on CUDA, a clock elsewhere."""
+"""Timing of model forwards without stalling the device: events on a GPU, a clock on the CPU."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from treegraft.trace.records import Forward
 
 
 class Stopwatch:
-    """Times the forwards of one model. On CUDA the times are read once a round, when the device has passed them."""
+    """Times the forwards of one model. On a GPU the times are read once a round, when the device has passed them."""
 
     def __init__(self, device: torch.device) -> None:
-        self._cuda = device.type == "cuda"
+        self._event = {"cuda": torch.cuda.Event, "mps": torch.mps.Event}.get(device.type)
         self._laps: list[tuple[int, object, object]] = []
 
     @contextmanager
@@ -26,16 +26,16 @@ class Stopwatch:
         self._laps.append((tokens, start, self._now()))
 
     def _now(self):
-        if not self._cuda:
+        if self._event is None:
             return time.perf_counter()
-        event = torch.cuda.Event(enable_timing=True)
+        event = self._event(enable_timing=True)
         event.record()
         return event
 
     def read(self, model: int) -> list[Forward]:
         """The laps since the last reading, as forwards of `model` (a drafter id or TARGET)."""
         laps, self._laps = self._laps, []
-        if not self._cuda:
+        if self._event is None:
             return [Forward(model=model, tokens=n, microseconds=round((end - start) * 1e6)) for n, start, end in laps]
         if laps:
             laps[-1][2].synchronize()

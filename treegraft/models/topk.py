@@ -17,5 +17,5 @@ def top_tokens(logits: torch.Tensor, k: int, ids: torch.Tensor | None = None) ->
     values, columns = logits.topk(min(k, logits.shape[-1]))
     logprobs = values - logits.logsumexp(-1, keepdim=True)
     tokens = columns if ids is None else ids[columns]
-    packed = torch.stack((tokens.double(), logprobs.double())).cpu().numpy()
+    packed = torch.stack((tokens.float(), logprobs)).cpu().double().numpy()  # token ids below 2**24 are exact
     return packed[0].astype(np.int64), np.rint(packed[1] * NATS).astype(np.int64)
