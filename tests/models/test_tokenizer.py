@@ -118,10 +118,17 @@ def test_rows_beyond_the_last_token_are_padding(target_rows, drafter_rows):
     assert f"target {target_rows}, drafter {drafter_rows}" in found.details
 
 
-def test_fewer_rows_than_tokens_cannot_be():
+def test_a_token_that_one_model_has_no_row_for_makes_a_difference():
     one = tokenizers_of.byte_level()
-    found = compatibility(one, 400, one, len(one) - 1)
+    last = len(one) - 1
+    found = compatibility(one, 512, one, last)
     assert found.verdict == "different"
+    assert f"id {last}: target {one.convert_ids_to_tokens(last)!r}, drafter None" in found.details
+
+
+def test_a_token_that_neither_model_has_a_row_for_makes_none():
+    one, more = tokenizers_of.byte_level(), tokenizers_of.byte_level(extra=("<unk>",))
+    assert compatibility(one, len(one), more, len(one)).verdict == "same"
 
 
 def test_other_tokens_are_named():

@@ -238,9 +238,8 @@ BUILDERS: dict[str, Callable[[str, DrafterSpec, TargetModel, Wishes], Built]] = 
 
 def is_without_embeddings(source: Source) -> bool:
     """Whether a local folder's weights leave the embeddings out."""
-    if not source.local or source.gguf:
-        return False
-    return not any("embed" in name or "wte" in name for name in tensor_names(source))
+    names = tensor_names(source) if source.local and not source.gguf else []
+    return bool(names) and not any("embed" in name or "wte" in name for name in names)
 
 
 def read_sharing(source: Source, config: PreTrainedConfig, target: TargetModel) -> PreTrainedModel:

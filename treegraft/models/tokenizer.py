@@ -42,17 +42,19 @@ class Compatibility:
 
 def compatibility(target: PreTrainedTokenizerBase, target_vocab_size: int, drafter: PreTrainedTokenizerBase,
                   drafter_vocab_size: int) -> Compatibility:
-    """Compare the token -> id maps, added and special tokens included, and the embedding rows of the two models."""
-    ours, theirs = target.get_vocab(), drafter.get_vocab()
+    """Compare the token -> id maps, added and special tokens included, and the embedding rows of the two models.
+
+    Tokens without an embedding row do not count: no model can read or write them.
+    """
+    ours = {token: id for token, id in target.get_vocab().items() if id < target_vocab_size}
+    theirs = {token: id for token, id in drafter.get_vocab().items() if id < drafter_vocab_size}
     if ours != theirs:
         return Compatibility("different", 0, describe_difference(ours, theirs))
-    tokens = max(ours.values()) + 1
-    rows = f"target {target_vocab_size}, drafter {drafter_vocab_size} embedding rows"
-    if tokens > min(target_vocab_size, drafter_vocab_size):
-        return Compatibility("different", 0, f"the tokenizer has ids up to {tokens - 1}, but there are fewer: {rows}")
     if target_vocab_size == drafter_vocab_size:
         return Compatibility("same", target_vocab_size, f"{len(ours)} tokens, all with the same ids")
-    return Compatibility("padded", tokens, f"same {len(ours)} tokens; {rows}; rows from {tokens} on are padding")
+    tokens = max(ours.values()) + 1
+    return Compatibility("padded", tokens, f"same {len(ours)} tokens; target {target_vocab_size}, drafter "
+                                           f"{drafter_vocab_size} embedding rows; rows from {tokens} on are padding")
 
 
 def describe_difference(ours: dict[str, int], theirs: dict[str, int]) -> str:

@@ -116,6 +116,8 @@ def explain(source: Source, error: Exception) -> str:
     if "safetensors" in text and isinstance(error, OSError):
         return (f"{source} has no safetensors weights. Pickled weights (.bin, .pt) can run code when they are read and "
                 "are never loaded; convert them to safetensors first.")
+    if "backend tokenizer" in text:
+        return f"{source} has no tokenizer that can be read. Its folder should hold tokenizer.json."
     if source.gguf:
         return f"The GGUF file {source} cannot be read: {first_line(error)}. transformers must know its architecture."
     return f"{source} cannot be loaded: {first_line(error)}"
