@@ -177,3 +177,12 @@ def test_asking_the_device_once_tells_the_same(family):
         _, steps, _ = run(Target(cached, ask_once), Eagle2(budget=12, top_k=4, depth=4), [lm], prompt, 12)
         described.append([step.answers.describe(step.path) for step in steps])
     assert described[0] == described[1]
+
+
+def test_cost_curve_is_measured_once_and_leaves_the_cache_empty(family):
+    cached = CachedModel(tiny.target(family), 300)
+    points = cached.cost_points()
+    assert [tokens for tokens, _ in points] == [1, 8, 16, 32, 64]
+    assert all(microseconds > 0 for _, microseconds in points)
+    assert cached.length == 0
+    assert cached.cost_points() is points

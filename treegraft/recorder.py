@@ -61,10 +61,12 @@ class Recorder:
             self._write(record)
             self._rounds.append(record)
 
-    def end(self, reason: str, new_tokens: int, seconds: float) -> None:
+    def end(self, reason: str, new_tokens: int) -> None:
         status, notes = self._status()
+        prefill = self.run.prefill.microseconds if self.run.prefill else 0
         self.run.end = End(reason=reason, new_tokens=new_tokens, status=status, notes=notes,
-                           microseconds=round((seconds - self.seconds) * 1e6), recording=round(self.seconds * 1e6))
+                           microseconds=prefill + sum(record.times["total"] for record in self._rounds),
+                           recording=round(self.seconds * 1e6))
         self._write(self.run.end)
 
     def _status(self) -> tuple[str, list[str]]:

@@ -17,7 +17,7 @@ import torch
 from treegraft.drafters.base import Drafter
 from treegraft.engine import decode, prefill
 from treegraft.models import Pair
-from treegraft.models.cache import COST_CONTEXT, cost_points
+from treegraft.models.cache import COST_CONTEXT
 from treegraft.models.target import Target
 from treegraft.models.tokenizer import encode_prompt, piece_bytes
 from treegraft.policies.base import Policy
@@ -55,13 +55,13 @@ class Recording:
 def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *,
            drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
            max_new_tokens: int = 256, max_context: int | None = None, stop: Sequence[str] = (), raw: bool = False,
-           group: str = "", index: int = 0, turn: int = 0, costs: bool = False,
+           group: str = "", index: int = 0, turn: int = 0, costs: bool = True,
            on_round: Callable[[TracedRound], None] | None = None) -> Recording:
     """Decode `prompt` (text, or chat messages) with `policy` and record it.
 
     `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
     goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
-    `costs` measures how long forwards over 1 to 64 tokens take, for the header. `on_round` is called after every round
+    `costs` measures how long forwards over 1 to 64 tokens take, once a pair, for the header. `on_round` is called after every round
     and may raise `KeyboardInterrupt` to stop; what was recorded until then is kept.
 
     Errors: `RunError` for a prompt or drafters that do not fit; `TraceError` if the trace cannot be written.
@@ -111,12 +111,12 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
     except KeyboardInterrupt:
         reason = "interrupted"
     finally:
-        recorder.end(reason, stop.new_tokens, time.perf_counter() - start)
+        recorder.end(reason, stop.new_tokens)
 
 
 def measure_costs(target: Target, drafters: Sequence[Drafter]) -> list[records.CostCurve]:
     """How long forwards over 1 to 64 tokens take, for the target and each drafter that runs a model."""
-    points = {TARGET: cost_points(target.cached)} | {drafter.id: drafter.cost_points() for drafter in drafters}
+    points = {TARGET: target.cached.cost_points()} | {drafter.id: drafter.cost_points() for drafter in drafters}
     return [records.CostCurve(model=model, context=COST_CONTEXT, points=curve)
             for model, curve in points.items() if curve]
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from treegraft.drafters.base import Drafter, Growth, Prefilled, add_topk
-from treegraft.models.cache import CachedModel, cost_points
+from treegraft.models.cache import CachedModel
 from treegraft.models.timing import Stopwatch
 from treegraft.models.topk import top_tokens
 from treegraft.settings import setting
@@ -90,7 +90,7 @@ class LM(Drafter):
                     pass
 
     def cost_points(self) -> list[tuple[int, int]]:
-        return cost_points(self._open(0))
+        return self._open(0).cost_points()
 
     def _open(self, rows: int) -> CachedModel:
         """The cached model, with at least `rows` rows."""

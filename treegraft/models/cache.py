@@ -112,6 +112,7 @@ class CachedModel:
         self._cache_argument = "cache" if "cache" in accepts else "past_key_values"
         self._windows = attention_windows(model.config)
         self._positions = np.zeros(max_rows, np.int64)
+        self._cost_points: list[tuple[int, int]] = []
         with torch.inference_mode():
             probe = DynamicCache()
             model(torch.zeros((1, 1), dtype=torch.long, device=self.device), **{self._cache_argument: probe},
@@ -158,6 +159,28 @@ class CachedModel:
             visible = np.arange(self.length + len(chunk)) <= positions[:, None]
             yield self.forward(chunk, positions, visible, logits)
 
+    def cost_points(self) -> list[tuple[int, int]]:
+        """[tokens, median microseconds] of forwards over 1 to 64 tokens behind a context of 256; measured once.
+
+        Uses the cache, so not while a text is decoded.
+        """
+        if not self._cost_points:
+            self._cost_points = [(size, self._time_forward(size)) for size in COST_SIZES]
+            self.reset()
+        return self._cost_points
+
+    def _time_forward(self, tokens: int) -> int:
+        context = min(COST_CONTEXT, self.max_rows - tokens)
+        self._positions[:context] = np.arange(context)
+        stopwatch = Stopwatch(self.device)
+        for _ in range(1 + COST_REPEATS):
+            self.cache.length = context
+            with stopwatch.lap(tokens):
+                for logits in self.append(np.zeros(tokens, np.int64), logits=0):
+                    logits.argmax(-1)
+        warm = [lap.microseconds for lap in stopwatch.read(model=0)[1:]]
+        return round(statistics.median(warm))
+
     def _mask(self, positions: np.ndarray, visible: np.ndarray) -> torch.Tensor | dict[str, torch.Tensor]:
         """The additive 4-D mask, one a layer type where layers differ."""
         masks = {}
@@ -184,22 +207,3 @@ def attention_windows(config) -> dict[str, int | None]:
         raise UnsupportedModel(f"The model has layers of type {', '.join(sorted(kinds - known.keys()))}; draft trees "
                                f"need full_attention or sliding_attention throughout.")
     return {kind: known[kind] for kind in sorted(kinds)}
-
-
-def cost_points(cached: CachedModel, context: int = COST_CONTEXT) -> list[tuple[int, int]]:
-    """[tokens, median microseconds] of forwards of one model behind `context` cached tokens."""
-    context = min(context, cached.max_rows - COST_SIZES[-1])
-    cached.reset()
-    for _ in cached.append(np.zeros(context, np.int64)):
-        pass
-    stopwatch = Stopwatch(cached.device)
-    points = []
-    for size in COST_SIZES:
-        for _ in range(1 + COST_REPEATS):
-            with stopwatch.lap(size):
-                for logits in cached.append(np.zeros(size, np.int64), logits=0):
-                    logits.argmax(-1)
-            cached.keep(context, np.zeros(0, np.int64))
-        times = [lap.microseconds for lap in stopwatch.read(0)[1:]]
-        points.append((size, round(statistics.median(times))))
-    return points
