@@ -83,9 +83,6 @@ class ContextIndex:
         for same_count in reversed(self._by_count):
             yield from reversed(same_count.items())
 
-    def __contains__(self, token: int) -> bool:
-        return token in self._count
-
 
 class Sketch:
     """What one `grow` adds to a tree: gathered node by node in plain Python, then written to the tree at once.
@@ -253,14 +250,14 @@ class Lookup(Drafter):
         return longest, len(known)
 
     def _fillers(self, length: int) -> Iterator[tuple[tuple[int, ...], int]]:
-        """Runs without a match and their places: from the context's frequent tokens on, then tokens it lacks (-1)."""
+        """Runs without a match and their places: from the context's frequent tokens on, then the target's best tokens
+        after the prompt's most frequent one, without a place (-1)."""
         tokens = self._index.tokens
         for token, last in self._index.frequent():
             run = tokens[last : last + length]
             yield (*run, *[token] * (length - len(run))), last
         for token in self._anchor:
-            if token not in self._index:
-                yield (token,) * length, -1
+            yield (token,) * length, -1
 
     def _source(self, place: int, step: int) -> int | None:
         """Where a token of a run comes from; past the end of the context a run repeats its first token."""
