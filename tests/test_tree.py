@@ -103,7 +103,8 @@ def test_invariants(pair):
     tree, _ = pair
     parent, below = tree.parent, np.arange(1, tree.size)
     assert parent[0] == -1
-    assert np.all(parent[1:] >= 0) and np.all(parent[1:] < below)
+    assert np.all(parent[1:] >= 0)
+    assert np.all(parent[1:] < below)
     assert tree.depth[0] == 0
     assert np.all(tree.depth[1:] == tree.depth[parent[1:]] + 1)
     assert len(set(zip(parent.tolist(), tree.token.tolist(), strict=True))) == tree.size

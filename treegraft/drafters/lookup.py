@@ -19,7 +19,6 @@ from treegraft.tree import NEG_INF, ROOT, DraftTree
 UNLISTED = 5 * NATS
 """How far below the last of the target's best tokens a token counts that is not among them."""
 
-
 EMPTY, ABSENT = 0, 1
 """Trie nodes of the n-gram without tokens, and of all n-grams that do not occur."""
 
@@ -56,7 +55,7 @@ class ContextIndex:
         self._recount(token, place)
 
     def _recount(self, token: int, place: int) -> None:
-        """Move the token on to the next count, which keeps the tokens of each count in the order of their last place."""
+        """Move the token on to the next count, which keeps the tokens of a count in the order of their last place."""
         count = self._count.get(token, 0)
         self._count[token] = count + 1
         self._by_count[count].pop(token, None)
@@ -65,7 +64,7 @@ class ContextIndex:
         self._by_count[count + 1][token] = place
 
     def matches(self, tail: Sequence[int], longest: int) -> list[int]:
-        """The trie nodes of the last 0, 1, ... tokens of text + `tail`, up to `longest`; `ABSENT` if not in the text."""
+        """The trie nodes of the last 0, 1, ... `longest` tokens of text + `tail`; `ABSENT` if not in the text."""
         nodes = self._endings[: longest + 1]
         for token in tail:
             nodes = [EMPTY, *(self._below[node].get(token, ABSENT) for node in nodes[:longest])]
@@ -271,7 +270,7 @@ class Lookup(Drafter):
 
 
 def place_logprobs(text: Sequence[int], prefilled: Prefilled) -> list[int]:
-    """Log-prob, in 1e-5 nats, of each token of the text up to the first root, given those before it; 0 for the first."""
+    """Log-prob (1e-5 nats) of each token of the prompt and the first root, given those before it; 0 for the first."""
     if prefilled.tokens.size == 0:
         return []
     listed = prefilled.tokens == np.array(text[1:])[:, None]
