@@ -78,8 +78,8 @@ def recorder(monkeypatch, tmp_path):
 
 
 def test_record_writes_a_trace_and_prints_the_answer(recorder):
-    result = treegraft("record", "--prompt", "Why?", "--set", "budget=32", "--max-new-tokens", 9, "--stop", "a", "--stop",
-                       "b", "--out", "x.jsonl.zst")
+    result = treegraft("record", "--prompt", "Why?", "--set", "budget=32", "--max-new-tokens", 9, "--stop", "a",
+                       "--stop", "b", "--out", "x.jsonl.zst")
     assert result.exit_code == 0, result.output
     trace = tg.open("x.jsonl.zst")
     assert len(trace.runs) == 1
@@ -137,7 +137,8 @@ def test_settings_of_policy_and_drafter_and_model_options(recorder):
     (asked,) = recorder.asked
     assert (asked.policy, asked.drafters, asked.raw) == (tg.Lookup(layers=2), ["lookup"], True)
     assert recorder.loaded.drafters["lookup"].settings == {"ngram": 3}
-    assert (recorder.loaded.dtype, recorder.loaded.device, recorder.loaded.trust_remote_code) == ("bfloat16", "cpu", False)
+    assert (recorder.loaded.dtype, recorder.loaded.device) == ("bfloat16", "cpu")
+    assert recorder.loaded.trust_remote_code is False
 
 
 def test_a_policy_without_roles_loads_no_drafter(recorder):
@@ -278,6 +279,13 @@ def test_files_that_are_no_traces_end_with_one_line(command, tmp_path):
     assert "there is no such file" in refused(command, tmp_path / "none.jsonl")
 
 
+@pytest.mark.parametrize("arguments", [["show", "--round", 1], ["stats"]])
+def test_a_damaged_round_is_named_with_its_line(arguments, tmp_path):
+    path = write_runs(tmp_path / "x.jsonl", make_run(Random(1), [(3, 4)] * 3))
+    path.write_text(path.read_text().replace('"index":1', '"index":"one"'))
+    assert "line 5, field index" in refused(*arguments, path)
+
+
 def test_a_cut_trace_is_shown_with_a_warning(trace, tmp_path):
     plain = write_runs(tmp_path / "cut.jsonl", make_run(Random(1), [(3, 4)] * 3))
     plain.write_bytes(plain.read_bytes()[:-5])
@@ -290,7 +298,7 @@ def test_a_cut_trace_is_shown_with_a_warning(trace, tmp_path):
 def test_stats_prints_groups_and_numbers(trace):
     result = treegraft("stats", trace, "--explain")
     assert [line.split()[:2] for line in result.stdout.splitlines()[3:6]] == [["a", "2"], ["b", "1"], ["all", "3"]]
-    for title in ("Acceptance by depth", "Rounds by accepted tokens", "Nodes by origin", "Time by phase", "Definitions"):
+    for title in ("by depth", "Rounds by accepted tokens", "Nodes by origin", "Time by phase", "Definitions"):
         assert title in result.stdout
     assert "Definitions" not in treegraft("stats", trace).stdout
 
@@ -336,7 +344,11 @@ def test_fetch_reports_and_refuses(monkeypatch):
     from treegraft.models.errors import FetchError
 
     stages = []
-    monkeypatch.setattr(fetching, "fetch", lambda model, progress: (stages.append(model.name), progress("downloading", 0.5)))
+    def report(model, progress):
+        stages.append(model.name)
+        progress("downloading", 0.5)
+
+    monkeypatch.setattr(fetching, "fetch", report)
     assert "smollm2 is here" in treegraft("models", "fetch", "smollm2").stdout
     assert stages == ["smollm2"]
     assert "Did you mean 'smollm2'?" in refused("models", "fetch", "smollm")

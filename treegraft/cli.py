@@ -102,7 +102,7 @@ def record(
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help="A setting of the policy, or DRAFTER.NAME=VALUE.")] = None,
     prompt: Annotated[str | None, typer.Option(help="The user's message.")] = None,
-    prompt_file: Annotated[Path | None, typer.Option(help="A .txt, .json or .jsonl file with one prompt or many.")] = None,
+    prompt_file: Annotated[Path | None, typer.Option(help="A .txt, .json or .jsonl file with prompts.")] = None,
     messages: Annotated[Path | None, typer.Option(help="A JSON list of chat messages {role, content}.")] = None,
     category: Annotated[str | None, typer.Option(help="Bundled prompts of this category, or `all`.")] = None,
     split: Annotated[str, typer.Option(help="With --category: only `tuning` or `held_out` prompts.")] = "",
@@ -112,8 +112,9 @@ def record(
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest answer, in tokens.")] = 256,
     max_context: Annotated[int | None, typer.Option(min=2, help="Tokens that the caches hold.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="A text that ends the answer.")] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without the chat template.")] = False,
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; by default what the device is fast in.")] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")] = False,
+    dtype: Annotated[str | None, typer.Option(
+        help="float32, bfloat16 or float16; by default what the device is fast in.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cuda:1, mps or cpu; by default the first there is.")] = None,
     trust_remote_code: Annotated[bool, typer.Option(
         "--trust-remote-code", help="Run Python code that the model's authors ship with it.")] = False,
@@ -321,7 +322,7 @@ class Ticker:
     def report(self, path: Path) -> None:
         """Where the trace is, and how to look at it; ends the command if there is none or it was interrupted."""
         if self.runs == 0:
-            fail(self.problem or "interrupted before a run had begun; no trace was written.")
+            fail(self.problem or "interrupted before a run had begun; nothing was recorded.")
         self._line(f"{path}: {self.runs} run{'s' * (self.runs > 1)}, {self.total}")
         self._line(f"Look at it with `treegraft show {path}` and `treegraft stats {path}`.")
         if self.interrupted:
@@ -345,18 +346,19 @@ def show(
     from treegraft.view.tables import run_title
     from treegraft.view.terminal import draw_round, draw_text
 
-    runs = open_trace(file).runs
-    if not 0 <= run < len(runs):
-        fail(f"--run was {run}; {file} has runs 0 to {len(runs) - 1}.")
-    chosen = runs[run]
-    rounds = len(chosen.rounds)
-    if round is not None and not 0 <= round < rounds:
-        fail(f"--round was {round}; run {run} has rounds 0 to {rounds - 1}." if rounds else f"run {run} has no rounds.")
+    with opened(file) as trace:
+        if not 0 <= run < len(trace.runs):
+            fail(f"--run was {run}; {file} has runs 0 to {len(trace.runs) - 1}.")
+        chosen = trace.runs[run]
+        rounds = len(chosen.rounds)
+        if round is not None and not 0 <= round < rounds:
+            fail(f"--round was {round}; run {run} has " + (f"rounds 0 to {rounds - 1}." if rounds else "no rounds."))
+        picture = draw_text(chosen) if round is None else draw_round(chosen.rounds[round])
     screen = console()
     screen.print(run_title(chosen))
-    screen.print(draw_text(chosen) if round is None else draw_round(chosen.rounds[round]))
+    screen.print(picture)
     if round is None:
-        screen.print(Text(f"Run {run} of {len(runs)}, {rounds} rounds. Draw one with --round N.", "dim"))
+        screen.print(Text(f"Run {run} of {len(trace.runs)}, {rounds} rounds. Draw one with --round N.", "dim"))
 
 
 @app.command()
@@ -369,8 +371,8 @@ def stats(
     from treegraft.analysis.metrics import as_dict, by_group
     from treegraft.view.tables import definitions, run_title, statistics
 
-    trace = open_trace(file)
-    total, groups = summary(trace.runs), by_group(trace.runs)
+    with opened(file) as trace:
+        total, groups = summary(trace.runs), by_group(trace.runs)
     screen = console()
     if as_json:
         values = {"all": as_dict(total), "groups": {name: as_dict(counts) for name, counts in groups.items()}}
@@ -384,17 +386,16 @@ def stats(
         screen.print(definitions())
 
 
-def open_trace(file: Path) -> Trace:
-    """The trace in `file`, what is wrong with it said aloud; it has at least one run."""
+@contextmanager
+def opened(file: Path) -> Iterator[Trace]:
+    """The trace in `file`; what it lacks is said aloud, and what is found damaged inside the block ends the command."""
     from treegraft import trace as traces
 
     with refusing(traces.TraceError):
         trace = traces.open(file)
-    for warning in trace.warnings:
-        say("warning: ", "yellow", warning)
-    if not trace.runs:
-        fail(f"{file} holds no run.")
-    return trace
+        for warning in trace.warnings:
+            say("warning: ", "yellow", warning)
+        yield trace
 
 
 # --- what there is --------------------------------------------------------------------------------------------------
@@ -416,7 +417,7 @@ def models(context: typer.Context) -> None:
         for name, drafter in pair.drafters.items():
             add_row(listing, f"  {name}", drafter.kind, drafter.help)
         screen.print(listing)
-    screen.print("\nAny Hugging Face causal language model works too: give --target a hub id, a folder or a .gguf file.")
+    screen.print("\nAny Hugging Face causal language model works too: --target takes a hub id, a folder or a GGUF.")
 
 
 @models_app.command()

@@ -46,7 +46,7 @@ class Prompt:
     def conversation(self, answers: Sequence[str] = ()) -> list[dict[str, str]]:
         """The messages that ask turn number `len(answers)`, given the answers to all earlier turns."""
         messages = list(self.history)
-        for turn, answer in zip(self.turns, answers):
+        for turn, answer in zip(self.turns, answers, strict=False):
             messages += [{"role": "user", "content": turn}, {"role": "assistant", "content": answer}]
         return [*messages, {"role": "user", "content": self.turns[len(answers)]}]
 
@@ -106,7 +106,7 @@ def bundled(category: str = "", split: str = "") -> list[Prompt]:
     for name, value in (("category", category), ("split", split)):
         known = sorted({getattr(prompt, name) for prompt in prompts})
         if value and value not in known:
-            raise PromptError(f"There is no {name} {value!r} among the bundled prompts; it is one of {', '.join(known)}.")
+            raise PromptError(f"There is no {name} {value!r} among the bundled prompts; allowed: {', '.join(known)}.")
     return [prompt for prompt in prompts if category in ("", prompt.category) and split in ("", prompt.split)]
 
 
@@ -169,7 +169,8 @@ def _parse(text: str, path: Path, line: int = 0) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise PromptError(f"{path}, line {line or error.lineno}: not JSON: {error.msg}, column {error.colno}.") from None
+        problem = f"not JSON: {error.msg}, column {error.colno}"
+        raise PromptError(f"{path}, line {line or error.lineno}: {problem}.") from None
     except RecursionError:
         raise PromptError(f"{path}, line {line or 1}: nested too deeply.") from None
 

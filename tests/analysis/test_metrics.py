@@ -77,7 +77,8 @@ def by_hand(end: End | None) -> Run:
         Round(index=0, context=3, root=18, times={"draft": 300, "verify": 500, "total": 1000},
               nodes=Nodes(token=[18, 19, 20, 21, 22], parent=[-1, 0, 1, 0, 3], origin=[-1, 0, 1, 1, 1],
                           score=[0, -1, -2, -3, -4], proposers=[0, 1, 2, 2, 2]),
-              forwards=[Forward(model=1, tokens=2, microseconds=200), Forward(model=TARGET, tokens=4, microseconds=450)],
+              forwards=[Forward(model=1, tokens=2, microseconds=200),
+                        Forward(model=TARGET, tokens=4, microseconds=450)],
               events=[Expand(layer=1, drafter=0, parents=[0], nodes=[1], scores=[-1]),
                       Expand(layer=2, drafter=1, parents=[0, 1], nodes=[2, 3, 4], scores=[-2, -3, -4]),
                       Prune(budget=3, rule="score", kept=[0, 1, 2, 3]),
@@ -98,8 +99,8 @@ def by_hand(end: End | None) -> Run:
 
 
 def test_a_run_counted_by_hand():
-    counts = summary(by_hand(End(reason="stop", new_tokens=5, microseconds=500_000, recording=70, notes=["few matches", "n"],
-                                 baseline=Baseline(tokens=5, microseconds=1_000_000))))
+    counts = summary(by_hand(End(reason="stop", new_tokens=5, microseconds=500_000, recording=70,
+                                 notes=["few matches", "n"], baseline=Baseline(tokens=5, microseconds=1_000_000))))
     assert (counts.rounds, counts.tokens, counts.accepted, counts.drafted, counts.grown) == (3, 5, 2, 5, 6)
     assert counts.tau == pytest.approx(1 + 2 / 3)
     assert counts.mean_accepted == pytest.approx(2 / 3)

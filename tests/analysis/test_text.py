@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -14,7 +15,7 @@ from treegraft.analysis.text import PREFILL, chunks, token_texts, visible
 
 def split(data: bytes, cuts: list[int]) -> list[bytes]:
     places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[start:stop] for start, stop in zip(places, places[1:], strict=False)]
+    return [data[start:stop] for start, stop in pairwise(places)]
 
 
 @settings(max_examples=50, deadline=None)

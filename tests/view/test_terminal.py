@@ -29,7 +29,8 @@ def by_hand() -> Run:
     nodes = Nodes(token=[7, 18, 3, 20, 21, 22, 23, 24], parent=[-1, 0, 0, 1, 2, 1, 5, 1],
                   origin=[-1, 0, 1, 1, 1, 1, 1, 1], score=[0, -10_000, -5_000, -30_000, -6_000, -90_000, -99_000, None],
                   proposers=[0, 1, 2, 2, 2, 2, 2, 2])
-    round = Round(index=0, context=2, root=7, nodes=nodes, note="few matches", times={"draft": 1500, "total": 2500}, events=[
+    times = {"draft": 1500, "total": 2500}
+    round = Round(index=0, context=2, root=7, nodes=nodes, note="few matches", times=times, events=[
         Expand(layer=1, drafter=1, parents=[0], nodes=[1, 2, 3, 4, 5, 6, 7], scores=nodes.score[1:]),
         Prune(budget=4, rule="score", kept=[0, 1, 2, 3, 4]),
         Verify(order=[0, 1, 2, 3, 4], argmax=[18, 20, 9, 26, 9], logprob=[0, -20_000, -300_000, None, -10], walk=[

@@ -29,8 +29,8 @@ DEFINITIONS = {
     "histogram": "H[j]: rounds with exactly j accepted. The sum of H is the rounds, the sum of j x H[j] is A.",
     "rejected rounds": "Rounds that verified drafted nodes and accepted none.",
     "undrafted rounds": "Rounds in which nothing was drafted: plain decoding of one token.",
-    "tokens/s": "Measured: output tokens / time of the decode loop from the start of reading the prompt, recording left "
-                "out, over finished runs. Batch size 1.",
+    "tokens/s": "Measured: output tokens / time of the decode loop from the start of reading the prompt, recording left"
+                " out, over finished runs. Batch size 1.",
     "speedup": "Measured tokens/s / measured tokens/s of plain decoding of the same prompts, where that was run.",
     "phases": "Wall time by phase over all rounds; other is the rest of the rounds' total.",
     "forwards": "Model passes, the tokens that went through them, and their time, which lies inside the phases.",
@@ -215,8 +215,9 @@ class _Count:
         length = int(round.tree.depth[verified].max(initial=0))
         self.lengths[length, round.accepted] += 1
         self.total.update(
-            rounds=1, drafted=len(verified), grown=len(record.nodes.token) - 1, discarded=round.event("accept").discarded,
-            rejected=len(verified) > 0 and round.accepted == 0, undrafted=len(verified) == 0)
+            rounds=1, drafted=len(verified), grown=len(record.nodes.token) - 1,
+            discarded=round.event("accept").discarded, undrafted=len(verified) == 0,
+            rejected=len(verified) > 0 and round.accepted == 0)
         self._add_origins(record.nodes.origin, verified, round.path[: round.accepted], names)
         self._add_times(record, names)
 
@@ -225,7 +226,7 @@ class _Count:
         origins = np.array(origin)
         for column, some in enumerate((origins[1:], origins[verified], origins[list(kept)] if len(kept) else [])):
             ids, counts = np.unique(some, return_counts=True)
-            for drafter, number in zip(ids.tolist(), counts.tolist()):
+            for drafter, number in zip(ids.tolist(), counts.tolist(), strict=True):
                 self.origins.setdefault(names.get(drafter, f"drafter {drafter}"), np.zeros(3, int))[column] += number
 
     def _add_times(self, record: Round, names: dict[int, str]) -> None:
@@ -259,7 +260,8 @@ class _Count:
         rounds = self.total["rounds"]
         at_least = [sum(n for (_, accepted), n in self.lengths.items() if accepted >= depth)
                     for depth in range(deepest + 1)]
-        proposed = [sum(n for (length, _), n in self.lengths.items() if length >= depth) for depth in range(deepest + 1)]
+        proposed = [sum(n for (length, _), n in self.lengths.items() if length >= depth)
+                    for depth in range(deepest + 1)]
         return [Depth(depth, at_least[depth], at_least[depth - 1], proposed[depth], rounds)
                 for depth in range(1, deepest + 1)]
 

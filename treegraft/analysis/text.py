@@ -106,7 +106,7 @@ RUNNING_TEXT = "\n\t\u200c\u200d\u3000"
 def visible(text: str, keep: Iterable[str] = ()) -> str:
     """`text` with everything escaped that moves, hides or reorders what stands beside it, except the letters in `keep`.
 
-    These are control characters, line breaks, bidirectional and other format characters, and spaces other than the common one.
+    These are control characters, line breaks, bidirectional and other format characters, and unusual spaces.
     """
     return "".join(letter if letter in keep or _is_plain(letter) else _escape(letter) for letter in text)
 

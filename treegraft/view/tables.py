@@ -71,7 +71,8 @@ def settings_table(settings: Iterable[Setting]) -> Table:
 
 def definitions() -> Table:
     """What each number means."""
-    made = Table(title="Definitions", title_justify="left", title_style="bold", box=None, pad_edge=False, show_header=False)
+    made = table("Definitions", "number", "")
+    made.columns[1].justify = "left"
     for name, meaning in DEFINITIONS.items():
         made.add_row(Text(name, "bold"), Text(meaning))
     return made
@@ -97,7 +98,8 @@ def _acceptance(total: Summary, groups: Mapping[str, Summary]) -> Table:
 
 
 def _depths(total: Summary) -> Table:
-    made = table("Acceptance by depth", "depth", "accepted", "marginal", "of rounds", "conditional", "of reached", "proposed")
+    made = table("Acceptance by depth", "depth", "accepted", "marginal", "of rounds", "conditional", "of reached",
+                 "proposed")
     for row in total.depths:
         add_row(made, row.depth, row.accepted, percent(row.marginal), row.rounds, percent(row.conditional),
                      row.reached, row.proposed)
@@ -138,7 +140,8 @@ def _models(total: Summary) -> Table:
 
 
 def _status(total: Summary) -> Text:
+    counted = (("Status", total.statuses), ("Ended by", total.reasons), ("Notes", total.notes))
     lines = [Text(f"{title}: " + "; ".join(f"{visible(text)} ({count})" for text, count in counts.items()))
-             for title, counts in (("Status", total.statuses), ("Ended by", total.reasons), ("Notes", total.notes)) if counts]
+             for title, counts in counted if counts]
     lines += [Text(f"This trace contradicts itself: {visible(problem)}.", "bold red") for problem in total.broken]
     return Text("\n").join(lines)

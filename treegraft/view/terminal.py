@@ -30,8 +30,14 @@ FATES = {
 }
 """Symbol and style of each fate, and of the bonus token."""
 
-MEANING = {"accepted": "drafted and accepted", "rejected": "the target chose otherwise", "unreached": "parent not accepted",
-           "pruned": "not sent to the target", "discarded": "after the end of the text", "bonus": "the target's own token"}
+MEANING = {
+    "accepted": "drafted and accepted",
+    "rejected": "the target chose otherwise",
+    "unreached": "parent not accepted",
+    "pruned": "not sent to the target",
+    "discarded": "after the end of the text",
+    "bonus": "the target's own token",
+}
 
 SEAM = "│"
 
@@ -143,7 +149,8 @@ class _Picture:
         verify = round.event("verify")
         self.q = growth(timeline(round.record), self.nodes).q
         self.p = dict(zip(verify.order, verify.logprob, strict=True))
-        self.rank = {child: rank for walked in verify.walk for child, rank in zip(walked.children, walked.ranks)}
+        self.rank = {child: rank for walked in verify.walk
+                     for child, rank in zip(walked.children, walked.ranks, strict=True)}
         self.names = {drafter.id: drafter.name for drafter in round.run.header.drafters}
         self.tip = round.path[-1] if len(round.path) else 0
         self.shown: dict[int, list[int]] = {}
@@ -153,7 +160,7 @@ class _Picture:
     def _sort_nodes(self) -> None:
         """Verified children by parent, the accepted one first, then the target's favourites; pruned nodes by the
         verified node above them."""
-        anchor = list(range(len(self.parent)))
+        anchor, path = list(range(len(self.parent))), set(self.round.path)
         for node in range(1, len(self.parent)):
             parent = self.parent[node]
             if self.fates[node] == "pruned":
@@ -162,7 +169,7 @@ class _Picture:
             else:
                 self.shown.setdefault(parent, []).append(node)
         for family in self.shown.values():
-            family.sort(key=lambda node: (self.fates[node] not in ("accepted", "discarded"), -_number(self.p.get(node))))
+            family.sort(key=lambda node: (node not in path, -_number(self.p.get(node))))
 
     def rows(self, node: int) -> list[tuple[str, int, bool]]:
         """What hangs below a node: its children, the bonus if it ends the accepted path, its pruned nodes as one."""
