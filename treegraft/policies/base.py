@@ -10,9 +10,13 @@ from typing import ClassVar
 import numpy as np
 
 from treegraft.drafters.base import Drafter, Growth
-from treegraft.settings import Configurable
+from treegraft.settings import Configurable, SettingError
 from treegraft.trace.records import Event, Expand, Prune
 from treegraft.tree import NEG_INF, ROOT, DraftTree
+
+
+MAX_NODES = 8192
+"""Most nodes of one tree: bounds the memory of masks and caches."""
 
 
 def as_scores(scores: np.ndarray) -> list[int | None]:
@@ -75,6 +79,13 @@ class Policy(Configurable, ABC):
 
     name: ClassVar[str]
     roles: ClassVar[tuple[Role, ...]] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.capacity > MAX_NODES:
+            chosen = ", ".join(f"{name} {value}" for name, value in self.settings.items())
+            raise SettingError(f"{self.name} with {chosen} can draft {self.capacity - 1} nodes in a round; at most "
+                               f"{MAX_NODES - 1} are allowed. Lower its width or its depth.")
 
     @property
     @abstractmethod
