@@ -247,6 +247,40 @@ def test_wrong_node_is_found(path, lines, column, value, field):
     assert f"line 4, field {field}: " in problem(save(path, lines))
 
 
+def test_root_must_be_node_0(path, lines):
+    lines[3]["nodes"]["token"][0] += 1
+    assert "line 4, field root: was" in problem(save(path, lines))
+
+
+@pytest.mark.parametrize(("column", "value"), [("parent", 0), ("origin", 0), ("proposers", 1)])
+def test_root_has_no_parent_and_no_drafter(path, lines, column, value):
+    lines[3]["nodes"][column][0] = value
+    assert "line 4, field nodes: must start with the root" in problem(save(path, lines))
+
+
+def test_siblings_differ(path, lines):
+    nodes = lines[3]["nodes"]
+    first, second = [node for node, parent in enumerate(nodes["parent"]) if parent == 0][:2]
+    nodes["token"][second] = nodes["token"][first]
+    assert "line 4, field nodes.token: repeats a token below one parent" in problem(save(path, lines))
+
+
+def test_every_node_is_made_by_an_event(path, lines):
+    for column, value in (("token", 39), ("parent", 0), ("origin", 0), ("score", 0), ("proposers", 1)):
+        lines[3]["nodes"][column].append(value)
+    assert "line 4, field nodes.token: has" in problem(save(path, lines))
+
+
+def test_first_root_is_the_one_of_the_prefill(path, lines):
+    lines[2]["root"] += 1
+    assert "line 4, field root: was" in problem(save(path, lines))
+
+
+def test_no_round_after_the_end_of_the_text(path, lines):
+    lines[4]["events"][-1]["discarded"] = 1
+    assert "line 6, field index: was 2, but the text ended in the round before it" in problem(save(path, lines))
+
+
 @pytest.mark.parametrize("column", ["token", "parent", "origin", "score", "proposers"])
 def test_columns_of_different_length_are_found(path, lines, column):
     lines[3]["nodes"][column].append(0)
@@ -317,6 +351,13 @@ def test_missing_round_is_found_by_the_text_too(path, lines):
         line["index"] = place + 1
     del lines[4]
     with pytest.raises(TraceError, match="line 5, field root: does not go on"):
+        tt.open(save(path, lines)).runs[0].text  # noqa: B018
+
+
+@pytest.mark.parametrize(("name", "value"), [("path", [900]), ("discarded", 50)])
+def test_text_of_a_damaged_round_is_refused(path, lines, name, value):
+    lines[3]["events"][-1][name] = value
+    with pytest.raises(TraceError, match=f"line 4, field .*{name}"):
         tt.open(save(path, lines)).runs[0].text  # noqa: B018
 
 

@@ -16,7 +16,7 @@ from typing import Any, Union, get_args
 import msgspec
 from msgspec.inspect import ListType, StructType, Type, UnionType, type_info
 
-from treegraft.trace.records import Accept, End, Event, Header, Other, Pieces, Prefill, Record, Round
+from treegraft.trace.records import Accept, End, Event, Header, Id, Other, Pieces, Prefill, Record, Round
 from treegraft.trace.replay import Outcome
 
 DEEPEST = 32
@@ -46,7 +46,7 @@ class _Peek(msgspec.Struct):
 
 
 class _Tokens(msgspec.Struct):
-    token: list[int]
+    token: list[Id]
 
 
 _PASSED = tuple(msgspec.defstruct(event.__name__, [], tag=event.__struct_config__.tag, tag_field="kind")
@@ -107,7 +107,8 @@ def outcome(line: bytes) -> Outcome | None:
         tokens = [*(sketch.nodes.token[node] for node in accept.path), accept.bonus]
     except (msgspec.DecodeError, RecursionError, IndexError, AttributeError):
         return None
-    return Outcome(sketch.root, sketch.context, tokens, len(tokens) - accept.discarded)
+    taken = len(tokens) - accept.discarded
+    return Outcome(sketch.root, sketch.context, tokens, taken) if taken >= 0 else None
 
 
 def encode(record: Record) -> bytes:

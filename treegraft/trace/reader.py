@@ -287,8 +287,9 @@ class Lines:
         else:
             check.check_order(runs[-1].lines.keys(), kind)
         runs[-1].lines[kind].append(len(self.numbers))
-        for column, value in ((self.numbers, number), (self._starts, start), (self._stops, start + len(line))):
-            column.append(value)
+        self.numbers.append(number)
+        self._starts.append(start)
+        self._stops.append(start + len(line))
 
     def warn_unknown(self, what: str, kind: str, number: int) -> None:
         """Warn once about records or events of a kind that this version does not know."""

@@ -13,7 +13,11 @@ import msgspec
 from msgspec import Meta
 
 SCHEMA = 1
-"""Version of the format below; a reader refuses files that claim a higher one."""
+"""Version of the format below; a reader refuses files that claim a higher one.
+
+New fields, kinds of records and kinds of events that only tell more come without a new version: older readers keep
+them aside, say so, and write them back. What changes a tree (its nodes, scores or selection) takes a new version.
+"""
 
 NATS = 100_000
 """How many integer units one nat has in scores and log-probabilities."""

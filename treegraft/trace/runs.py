@@ -118,10 +118,9 @@ class Rounds(Sequence[TracedRound]):
     def __getitem__(self, place: int | slice) -> TracedRound | list[TracedRound]:
         if isinstance(place, slice):
             return [self._round(index) for index in range(len(self))[place]]
-        try:
-            return self._round(range(len(self))[place])
-        except IndexError:
-            raise IndexError(f"round {place} was asked for; the run has {len(self)}") from None
+        if not -len(self) <= place < len(self):
+            raise IndexError(f"round {place} was asked for; the run has {len(self)}")
+        return self._round(place % len(self))
 
 
 class Run:
