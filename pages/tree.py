@@ -82,7 +82,8 @@ def show(run: Run, name: str, path: Path, link: dict[str, str | None]) -> None:
         number = min(max((place.round if place else 0) - view["first"], 0), len(view["rounds"]) - 1)
         table, figure = details.tabs(["Nodes", "Figure"])
         table.dataframe(pd.DataFrame(node_rows(view, view["rounds"][number])), hide_index=True)
-        figure.plotly_chart(tree_figure(view, number, st.context.theme.type or "light"), alt="The draft tree of the round")
+        theme = st.context.theme.type or "light"
+        figure.plotly_chart(tree_figure(view, number, theme), alt="The draft tree of the round")
     with st.container(horizontal=True):
         st.download_button("Replay page", lambda: replay_html(run), f"{name_of(path)}.html", "text/html",
                            help="One HTML file that plays this run in any browser, offline.")

@@ -109,7 +109,10 @@ def test_colours_only_on_a_terminal():
 def test_the_text_of_a_run_shows_rounds_and_what_was_discarded():
     run = by_hand()
     run.records[0].events[-1].discarded = 2
-    assert printed(draw_text(run)).splitlines()[0] == "r│ w18⊘ w20⊘!"
+    run.header.prompt.text = "Why\n" + "so " * 100
+    prompt, text = printed(draw_text(run)).splitlines()[:2]
+    assert prompt == f"Prompt: Why{' so' * 52}…"
+    assert text == "r│ w18⊘ w20⊘!"
 
 
 def test_show_prints_the_picture(capsys):

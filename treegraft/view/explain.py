@@ -38,6 +38,11 @@ class Explainer:
         """The most drafted tokens that selection allowed."""
         return self.prune.budget if self.prune else len(self.kept)
 
+    @property
+    def rule(self) -> str:
+        """The rule of selection."""
+        return self.prune.rule if self.prune else "none"
+
     # --- nodes ---
 
     def node(self, node: int) -> list[Sentence]:
@@ -59,8 +64,10 @@ class Explainer:
         gap = self.score[self.last_kept] - self.score[node]
         if self.score[node] <= NEG_INF:
             return say("pruned unscored", budget=budget)
-        if rank <= kept or gap < 0:
+        if gap < 0 and self.rule == "score" and self.fates[self.parent[node]] == "pruned":
             return say("pruned with parent", rank=rank, pool=self.pool, budget=budget)
+        if gap < 0 or self.rule != "score":
+            return say("pruned otherwise", rule=visible(self.rule), rank=rank, pool=self.pool)
         if gap == 0:
             return say("pruned level", rank=rank, pool=self.pool, kept=kept)
         return say("pruned", rank=rank, pool=self.pool, kept=kept, gap=gap)
@@ -137,8 +144,8 @@ class Explainer:
         if kept == self.pool:
             return say("prune nothing", kept=kept, budget=event.budget)
         cut = self.score[self.last_kept]
-        if cut <= NEG_INF:
-            return say("prune unscored", kept=kept, pool=self.pool)
+        if cut <= NEG_INF or event.rule != "score":
+            return say("prune otherwise", kept=kept, pool=self.pool, rule=visible(event.rule))
         return say("prune", kept=kept, pool=self.pool, cut=cut)
 
     def _verify(self, event: Verify) -> Sentence:

@@ -9,10 +9,10 @@ PAGE = {"light": "#fcfbf8", "dark": "#101614"}
 """Backgrounds of the app's own themes, as in `.streamlit/config.toml`."""
 
 COLORS = {
-    "light": {"ink": "#1a2421", "accepted": "#0b6e5e", "rejected": "#d1440c", "unreached": "#858d93",
+    "light": {"ink": "#1a2421", "accepted": "#0b6e5e", "rejected": "#cc3f08", "unreached": "#878f95",
               "pruned": "#8a9195", "discarded": "#9a6700", "bonus": "#6f3fc9", "neutral": "#5c6a70",
               "accent": "#1f66d1"},
-    "dark": {"ink": "#e6ece8", "accepted": "#41d0b2", "rejected": "#ff8550", "unreached": "#89948f",
+    "dark": {"ink": "#e6ece8", "accepted": "#48d8c8", "rejected": "#ff8550", "unreached": "#7c8783",
              "pruned": "#76817c", "discarded": "#e0b23c", "bonus": "#bda0ff", "neutral": "#a5b0ab",
              "accent": "#7db4ff"},
 }

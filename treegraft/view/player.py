@@ -27,14 +27,14 @@ class Place:
 
 
 def player(view: dict[str, Any], *, name: str, link: dict[str, str | None] | None = None, follow: bool = False,
-           live: bool = False, key: str = "player") -> Place | None:
+           key: str = "player") -> Place | None:
     """Draw `view` (a `model.run_view`) and return the place that the user came to rest at, if the page follows.
 
     `name` says which run it is: with another name the player starts afresh. `link` goes into the address beside the
-    place (`None` takes a parameter out). `live` keeps to the last round while a run grows, if the user is there. A
-    window that the player asks for is in `wanted_round(name, key)` in the next run of the script.
+    place (`None` takes a parameter out). A window that the player asks for is in `wanted_round(name, key)` in the next
+    run of the script.
     """
-    data = {"view": msgspec.json.encode(view).decode(), "key": name, "link": link or {}, "follow": follow, "live": live}
+    data = {"view": msgspec.json.encode(view).decode(), "key": name, "link": link or {}, "follow": follow}
     result = _component(key=key, data=data, on_at_change=_nothing, on_window_change=_nothing)
     return _place(result.at, name)
 

@@ -24,6 +24,7 @@ TEMPLATES = {
     "pruned level": "Pruned: rank {rank:count} of {pool:count} by score, level with the last of the {kept:count} kept.",
     "pruned with parent": "Pruned although rank {rank:count} of {pool:count} by score: the tokens before it did not fit"
                           " into the budget of {budget:count}.",
+    "pruned otherwise": "Pruned by the rule {rule:text}: rank {rank:count} of {pool:count} by score.",
     "pruned unscored": "Pruned: no drafter scored it, and the budget is {budget:count}.",
     "accepted first": "Accepted: it is the target\u2019s first choice after {parent:token}, with p = {p:prob}.",
     "accepted": "Accepted: the target took it after {parent:token}, with p = {p:prob}.",
@@ -48,7 +49,7 @@ TEMPLATES = {
     "expand nothing": "{drafter:drafter} has nothing to propose.",
     "prune": "The best {kept:count} of {pool:count} drafted tokens go to the target; the last of them has a score of"
              " {cut:nats} nats.",
-    "prune unscored": "The best {kept:count} of {pool:count} drafted tokens go to the target.",
+    "prune otherwise": "{kept:count} of {pool:count} drafted tokens go to the target, by the rule {rule:text}.",
     "prune nothing": "All {kept:count} drafted {kept:token goes|tokens go} to the target; the budget is"
                      " {budget:count}.",
     "verify": "The target reads {order:count} {order:token|tokens} in one forward pass.",

@@ -6,7 +6,7 @@ export default function ({ data, parentElement, setStateValue }) {
   const root = parentElement.querySelector(".tg-root");
   const known = mounted.get(root);
   const fresh = !known || known.data.view !== data.view || known.data.key !== data.key;
-  const view = fresh ? { ...JSON.parse(data.view), key: data.key, live: data.live } : null;
+  const view = fresh ? { ...JSON.parse(data.view), key: data.key } : null;
   if (known) {
     const { handle } = known;
     known.data = data;

@@ -98,10 +98,9 @@ class Player {
     this.root.dataset.theme = isDark(getComputedStyle(this.root).getPropertyValue("--st-background-color")) ? "dark" : "light";
   }
 
-  // New data: another run, another window of the same run, or the same run grown longer.
+  // New data: another run, or another window of the same run.
   update(view, start = null) {
     const same = this.view && this.view.key === view.key;
-    const following = same && view.live && this.at.round >= this.view.first + this.view.rounds.length - 1;
     this.view = view;
     if (!same) this.opened = new Map();
     this.heading.replaceChildren(...heading(view));
@@ -116,7 +115,7 @@ class Player {
     const at = this.wish || start || (same ? this.at : {});
     this.wish = null;
     if (at.jump) this.jump(at.jump, { round: at.round, event: -1 });
-    else this.go(following ? Infinity : at.round ?? bestRound(view), at.event ?? null, at.node ?? (same ? this.pinned : null));
+    else this.go(at.round ?? bestRound(view), at.event ?? null, at.node ?? (same ? this.pinned : null));
   }
 
   empty() {

@@ -1,0 +1,61 @@
+"""A round small enough to check by hand.
+
+    7 "The"─┬─ 1 " sky"  ─┬─ 3 " is"   accepted; then the target adds " blue"
+            │             └─ 4 " was"  rejected
+            ├─ 2 " sea"  ──── 5 " is"  rejected, unreached
+            └─ 6, 7, 8: pruned (8 without a score)
+"""
+
+from __future__ import annotations
+
+from tests.strategies import make_header
+from treegraft.trace import Run
+from treegraft.trace.records import (
+    TARGET,
+    Accept,
+    Event,
+    Expand,
+    Forward,
+    Nodes,
+    Prefill,
+    Prune,
+    Round,
+    Verify,
+    Walked,
+)
+
+THE, SKY, SEA, IS, WAS, BLUE, AIR, SUN, MOON = range(18, 27)
+PIECES = {THE: b"The", SKY: b" sky", SEA: b" sea", IS: b" is", WAS: b" was", BLUE: b" blue", AIR: b" air", SUN: b" sun",
+          MOON: b" moon"}
+
+NODES = Nodes(
+    token=[THE, SKY, SEA, IS, WAS, IS, AIR, SUN, MOON], parent=[-1, 0, 0, 1, 1, 2, 0, 0, 0],
+    origin=[-1, 1, 1, 1, 1, 0, 1, 1, 0], proposers=[0, 2, 2, 2, 2, 1, 2, 2, 1],
+    score=[0, -50_000, -100_000, -60_000, -150_000, -130_000, -192_000, -300_000, None])
+
+VERIFY = Verify(
+    order=[0, 1, 2, 3, 4, 5], argmax=[SKY, IS, IS, BLUE, THE, THE],
+    logprob=[0, -40_000, -120_000, -10_000, -250_000, -5_000],
+    walk=[Walked(node=0, tokens=[SKY, SEA, SUN], logprobs=[-40_000, -120_000, -400_000], children=[1, 2], ranks=[0, 1],
+                 entropy=95_000),
+          Walked(node=1, tokens=[IS, WAS], logprobs=[-10_000, -250_000], children=[3, 4], ranks=[0, 1], entropy=30_000),
+          Walked(node=3, tokens=[BLUE, THE], logprobs=[-70_000, -90_000], children=[], ranks=[], entropy=80_000)])
+
+
+def example(prune: Prune | None = None, discarded: int = 0) -> Run:
+    """A run of this one round, drafted in two layers and pruned to a budget of five."""
+    events: list[Event] = [
+        Expand(layer=1, drafter=1, parents=[0], nodes=[1, 2], scores=[-50_000, -100_000]),
+        Expand(layer=2, drafter=1, parents=[1], nodes=[3, 4], scores=[-60_000, -150_000]),
+        Expand(layer=2, drafter=0, parents=[2], nodes=[5], scores=[-130_000], match=[4], source=[0]),
+        Expand(layer=3, drafter=1, parents=[0], nodes=[6, 7], scores=[-192_000, -300_000]),
+        Expand(layer=3, drafter=0, parents=[0], nodes=[8], scores=[None], match=[1], source=[None]),
+        prune or Prune(budget=5, rule="score", kept=[0, 1, 2, 3, 4, 5]), VERIFY,
+        Accept(rule="greedy", path=[1, 3], tried=[], bonus=BLUE, discarded=discarded)]
+    round = Round(index=0, context=4, root=THE, nodes=NODES, events=events, note="",
+                  times={"draft": 1_500, "verify": 900, "total": 2_500},
+                  forwards=[Forward(model=1, tokens=1, microseconds=400),
+                            Forward(model=TARGET, tokens=6, microseconds=850)])
+    header = make_header([THE, SKY, SEA])
+    header.prompt.text, header.prompt.messages = "rendered", [{"role": "user", "content": "Why is the sky blue?"}]
+    return Run(header, dict(PIECES), Prefill(microseconds=5, root=THE), [round], None)

@@ -1,0 +1,74 @@
+"""Exports hold the run and nothing that acts or reaches out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+from tests.view.examples import SKY, example
+from treegraft.view.export import node_rows, nodes_csv, replay_html
+from treegraft.view.model import run_view
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the text of its scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict]] = []
+        self.scripts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list) -> None:
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script":
+            self.scripts.append(data)
+
+
+def hostile_run():
+    run = example()
+    run.pieces[SKY] = b"</script><img src=x onerror=alert(1)><!--"
+    run.header.prompt.messages = [{"role": "user", "content": "</title><script>alert(2)</script>"}]
+    return run
+
+
+def test_a_replay_page_is_one_file_that_reaches_nowhere():
+    page = replay_html(example())
+    assert not re.search(r"""(?:src|href|url|import|from)\\s*[=(]?\\s*["']?(?:https?:)?//""", page)
+    assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in page
+    assert "default-src 'none'" in page
+
+
+def test_tokens_cannot_leave_their_script():
+    elements = Elements(replay_html(hostile_run()))
+    assert [tag for tag, _ in elements.tags] == [
+        "html", "head", "meta", "title", "meta", "meta", "style", "body", "div", "script", "script"]
+    view = json.loads(elements.scripts[0])
+    assert view["pieces"][str(SKY)] == "</script><img\u00b7src=x\u00b7onerror=alert(1)><!--"
+
+
+def test_rows_hold_the_numbers_of_the_record():
+    view = run_view(example())
+    rows = list(node_rows(view, view["rounds"][0]))
+    assert rows[4] == {
+        "round": 0, "node": 4, "parent": 1, "depth": 2, "token": 22, "text": "\u00b7was", "drafter": "small",
+        "layer": 2, "q": math.exp(-1), "p": math.exp(-2.5), "rank under target": 2, "score": -1.5, "rank by score": 5,
+        "fate": "rejected"}
+    assert rows[8]["score"] is None
+    assert rows[8]["p"] is None
+
+
+def test_csv_has_a_line_a_node_and_no_formulas():
+    run = example()
+    run.pieces[SKY] = b"=1+1"
+    lines = list(csv.DictReader(io.StringIO(nodes_csv(run))))
+    assert len(lines) == 9
+    assert lines[1]["text"] == "'=1+1"
+    assert lines[4]["p"] == str(math.exp(-2.5))

@@ -1,0 +1,39 @@
+"""The figure shows the drawn nodes where the view puts them, and reads no markup in tokens."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+
+from tests.strategies import runs
+from tests.view.examples import SKY, example
+from treegraft.view.figure import tree_figure
+from treegraft.view.model import run_view
+
+
+def points(figure) -> dict[int, tuple[float, float]]:
+    return {node: (x, y) for trace in figure.data if trace.customdata is not None
+            for node, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}
+
+
+def test_nodes_are_where_the_view_puts_them():
+    view = run_view(example())
+    drawn = points(tree_figure(view))
+    assert set(drawn) == {0, 1, 2, 3, 4, 5}
+    assert drawn[3] == (2, view["rounds"][0]["rows"][3] / 100)
+    names = {trace.name for trace in tree_figure(view).data if trace.name}
+    assert names == {"root", "accepted", "rejected", "unreached"}
+
+
+def test_tokens_are_no_markup():
+    run = example()
+    run.pieces[SKY] = b"<a href='x'>&"
+    texts = [text for trace in tree_figure(run_view(run)).data for text in trace.text or ()]
+    assert "&lt;a\u00b7href='x'&gt;&amp;" in texts
+
+
+@settings(max_examples=20)
+@given(runs(min_rounds=1, max_rounds=2))
+def test_any_round_has_a_figure(run):
+    view = run_view(run)
+    for place, round in enumerate(view["rounds"]):
+        assert len(points(tree_figure(view, place, "dark"))) == sum(row is not None for row in round["rows"])
