@@ -311,7 +311,7 @@ class Ticker:
             console().print(Text(visible(run.text, keep=RUNNING_TEXT)))
         turn = f", turn {run.header.turn + 1}" if len(prompt.turns) > 1 else ""
         status = "" if run.end.status == "speculating" else "; ".join([f" ({run.end.status}", *run.end.notes]) + ")"
-        self._line(f"{prompt.id}{turn}: {tally}, ended by {run.end.reason}{status}")
+        self._line(f"{prompt.id}{turn}: {tally}, ended: {run.end.reason}{status}")
 
     def skip(self, prompt: Prompt, problem: str) -> None:
         """One line on a prompt that could not run."""

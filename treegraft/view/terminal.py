@@ -16,7 +16,7 @@ from rich.text import Text
 
 from treegraft.analysis.text import RUNNING_TEXT, Chunk, chunks, visible
 from treegraft.trace.reader import Run, TracedRound
-from treegraft.view.model import growth, label, timeline
+from treegraft.view.model import cut, growth, label, prompt_text, timeline
 from treegraft.view.words import prob
 
 FATES = {
@@ -40,6 +40,8 @@ MEANING = {
 }
 
 SEAM = "│"
+
+PROMPT_LENGTH = 160
 
 DEEPEST = 32
 """Columns of guides in front of a node; what lies further left is cut, so that deep nodes keep their text."""
@@ -82,14 +84,15 @@ def draw_round(round: TracedRound) -> RenderableType:
 
 
 def draw_text(run: Run) -> RenderableType:
-    """The output of a run, with a seam in front of each round's part and a sentence on how to read it."""
+    """The prompt of a run in one line, its output with a seam in front of each round's part, and how to read it."""
+    prompt = cut(visible(" ".join(prompt_text(run).split())), PROMPT_LENGTH)
     text, parts = Text(), chunks(run)
     for chunk in parts:
         _append_chunk(text, chunk)
     note = f"{SEAM} starts a round; its last token is the target's own (underlined), those before it were drafted."
     if any(token.kind == "discarded" for chunk in parts[-1:] for token in chunk.tokens):
         note += f" {FATES['discarded'][0]} marks tokens {MEANING['discarded']}."
-    return Group(text, Text(note, "dim"))
+    return Group(Text(f"Prompt: {prompt}", "dim"), text, Text(note, "dim"))
 
 
 def legend(fates: Collection[str]) -> Text:
