@@ -24,12 +24,12 @@ from rich.text import Text
 
 from treegraft.analysis.metrics import summary
 from treegraft.analysis.text import RUNNING_TEXT, visible
+from treegraft.settings import Setting, SettingError, settings_of
 
 if TYPE_CHECKING:
     from treegraft.models import Pair
     from treegraft.policies import Policy
     from treegraft.prompts import Prompt
-    from treegraft.settings import Setting
     from treegraft.trace.reader import Run, Trace, TracedRound
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
@@ -121,7 +121,6 @@ def record(
 ) -> None:
     """Decode prompts and record every round."""
     from treegraft.policies import POLICIES
-    from treegraft.settings import SettingError
 
     prompts = choose_prompts(prompt, prompt_file, messages, category, split, limit, raw)
     kind = POLICIES[pick("policy", policy, list(POLICIES))]
@@ -190,7 +189,6 @@ def load_pair(target: str, drafters: list[str] | None, settings: dict[str, dict[
     from treegraft.drafters import drafter_class
     from treegraft.models.errors import ModelError
     from treegraft.models.pairs import PAIRS, DrafterSpec
-    from treegraft.settings import SettingError
 
     refuse_typo("target", target, list(PAIRS))
     known = PAIRS[target].drafters if target in PAIRS else {"lookup": DrafterSpec("lookup")}
@@ -438,7 +436,6 @@ def policies() -> None:
     """List the policies and drafters with their settings."""
     from treegraft.drafters import DRAFTERS, drafter_class
     from treegraft.policies import POLICIES
-    from treegraft.settings import settings_of
 
     screen = console()
     for policy in POLICIES.values():
