@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -171,7 +172,9 @@ def test_no_trace(path, content):
 
 def test_no_file(tmp_path):
     assert "there is no such file" in problem(tmp_path / "none.jsonl")
+    assert "there is no such file" in problem("a\0b")
     assert "is a folder" in problem(tmp_path)
+    assert "is no regular file" in problem(Path("/dev/zero"))
 
 
 def test_newer_schema(path, lines):

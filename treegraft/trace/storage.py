@@ -47,13 +47,15 @@ class Text(Protocol):
 def load(path: Path) -> Text:
     """The text of the file at `path`. Errors: `TraceError` where it cannot be read."""
     try:
+        if "\0" in str(path) or not path.exists():
+            raise TraceError("there is no such file; `treegraft record --out FILE` makes one", path=path)
+        if path.is_dir():
+            raise TraceError("is a folder; give a trace file (.jsonl or .jsonl.zst) in it", path=path)
+        if not path.is_file():
+            raise TraceError("is no regular file; give a trace file (.jsonl or .jsonl.zst)", path=path)
         if path.stat().st_size > MAX_FILE:
             raise TraceError(f"is larger than {MAX_FILE >> 30} GiB; split it by runs", path=path)
         data = path.read_bytes()
-    except FileNotFoundError:
-        raise TraceError("there is no such file; `treegraft record --out FILE` makes one", path=path) from None
-    except IsADirectoryError:
-        raise TraceError("is a folder; give a trace file (.jsonl or .jsonl.zst) in it", path=path) from None
     except OSError as error:
         raise TraceError(f"cannot be read: {error.strerror}", path=path) from None
     return ZstdText(data) if data.startswith(MAGIC) else PlainText(data)
