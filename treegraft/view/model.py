@@ -196,14 +196,14 @@ def cut(text: str, length: int) -> str:
 
 
 def _text(run: Run, first: int, rounds: int) -> list[dict[str, Any]]:
-    """The output by round: for each token its text, kind (d drafted, c chosen, x discarded) and node (-1: the bonus).
-
-    The chunk before the window's first round is the token that this round starts from."""
-    paths = {one.index: one.path for one in run.rounds[first:first + rounds]}
-    return [{"round": chunk.round, "tokens": [
-        [_text_of(token), {"drafted": "d", "chosen": "c", "discarded": "x"}[token.kind], node]
-        for token, node in zip(chunk.tokens, [*paths.get(chunk.round, ()), -1], strict=True)]}
-        for chunk in chunks(run, first, rounds)]
+    """The output by round: for each token its text, kind (d drafted, c chosen, x discarded), node (-1: the bonus)."""
+    found = []
+    for chunk in chunks(run, first, rounds):
+        nodes = [*(run.rounds[chunk.round].path if chunk.round >= 0 else ()), -1]
+        found.append({"round": chunk.round, "tokens": [
+            [_text_of(token), {"drafted": "d", "chosen": "c", "discarded": "x"}[token.kind], node]
+            for token, node in zip(chunk.tokens, nodes, strict=True)]})
+    return found
 
 
 def _text_of(token: Token) -> str:

@@ -70,7 +70,7 @@ class Scene {
 
   // What an item looks like after an event, as a list of classes.
   looks(item, number) {
-    if (item.born > number) return "tg-off";
+    if (item.born > number) return `tg-${item.kind} tg-off`;
     const { prune, verify, accept } = this.last;
     const event = this.round.events[number];
     const words = [`tg-${item.kind}`];
@@ -87,12 +87,12 @@ class Scene {
     this.number = number;
     for (const item of this.items) {
       const looks = this.looks(item, number);
-      if (item.kind === "stub" && looks !== "tg-off") {
+      item.on = item.born <= number;
+      if (item.kind === "stub" && item.on) {
         writeLabel(item.words, `+${item.births.filter((born) => born <= number).length}`);
       }
       if (looks === item.looks) continue;
       item.looks = looks;
-      item.on = looks !== "tg-off";
       this.paint(item);
     }
   }

@@ -1,0 +1,266 @@
+"""The Tree page in a real browser: what it shows is what the library reads from the trace."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from random import Random
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from playwright.sync_api import Page, expect
+
+import treegraft
+from tests.strategies import VOCAB, make_run, write_runs
+from treegraft.trace.records import NATS, Prompt
+from treegraft.view.library import DEMOS, traces
+from treegraft.view.model import WINDOW_ROUNDS, label, run_view
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = ["<img src=x onerror=window.hacked=1>", "\u202eevil", "x" * 10_000, "</script><script>window.hacked=1</script>"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    """Recordings of every kind that the tests need."""
+    home = tmp_path_factory.mktemp("home")
+    folder = home / "recordings"
+    folder.mkdir()
+    write_runs(folder / "long.jsonl.zst", make_run(Random(5), [(2, 4)] * (2 * WINDOW_ROUNDS + 10)))
+    hostile = make_run(Random(6), [(3, 5)] * 6)
+    hostile.pieces = {token: HOSTILE[token % len(HOSTILE)].encode() for token in range(VOCAB)}
+    hostile.header.prompt = Prompt(tokens=hostile.header.prompt.tokens, text=HOSTILE[0])
+    hostile.header.drafters[0].name = HOSTILE[0]
+    write_runs(folder / "hostile.jsonl.zst", hostile)
+    write_runs(folder / "several.jsonl", *(make_run(Random(seed), [(2, 3)] * 3) for seed in (7, 8)))
+    return home
+
+
+@pytest.fixture(scope="module")
+def app(serve, home: Path) -> str:
+    return serve(home)
+
+
+@pytest.fixture(scope="module")
+def demo() -> tuple[str, treegraft.Run]:
+    """A bundled demo with a strong drafter, opened by the library."""
+    name = "question"
+    return name, treegraft.open(DEMOS / f"{name}.jsonl.zst").runs[0]
+
+
+def visit(page: Page, app: str, **parameters: object) -> None:
+    page.goto(f"{app}/?" + "&".join(f"{name}={value}" for name, value in parameters.items()))
+    expect(page.locator(".tg-tree")).to_be_visible()
+
+
+def place(page: Page, **expected: object) -> None:
+    """Wait until the address holds these parameters (None: does not hold it)."""
+    def holds(url: str) -> bool:
+        found = parse_qs(urlparse(url).query)
+        return all(found.get(name) == (None if value is None else [str(value)]) for name, value in expected.items())
+    page.wait_for_url(holds)
+
+
+def facts(page: Page) -> dict[str, str]:
+    """The node sheet's list of facts."""
+    names = page.locator(".tg-facts dt").all_inner_texts()
+    values = page.locator(".tg-facts dd").all_inner_texts()
+    return {name: value.strip() for name, value in zip(names, values, strict=True)}
+
+
+def probability(logprob: int) -> str:
+    p = math.exp(logprob / NATS)
+    return f"{p:.3f}" if p >= 0.001 else "<0.001"
+
+
+def test_keys_step_through_events_and_rounds(page, app, demo):
+    name, run = demo
+    last = len(run.rounds[3].record.events) - 1
+    visit(page, app, trace=name, round=3)
+    place(page, round=3, event=last)
+    page.keyboard.press("ArrowLeft")
+    place(page, round=3, event=last - 1)
+    page.keyboard.press("Shift+ArrowRight")
+    place(page, round=4)
+    expect(page.locator(".tg-round-name")).to_contain_text(f"Round 4 of {len(run.rounds)}")
+    page.keyboard.press("End")
+    place(page, round=len(run.rounds) - 1)
+    page.keyboard.press("Home")
+    place(page, round=0)
+
+
+def test_events_show_the_nodes_that_were_there(page, app, demo):
+    name, run = demo
+    round, view = run.rounds[2], run_view(run, 2, 1)["rounds"][0]
+    drawn = [node for node, row in enumerate(view["rows"]) if row is not None]
+    visit(page, app, trace=name, round=2, event=0)
+    for state in round.states[1:]:
+        there = sum(state.born[node] for node in drawn)
+        expect(page.locator(".tg-item.tg-node:not(.tg-off)")).to_have_count(there)
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".tg-item.tg-accepted")).to_have_count(round.accepted)
+
+
+def test_play_runs_by_itself(page, app, demo):
+    visit(page, app, trace=demo[0], round=1, event=0)
+    page.keyboard.press(" ")
+    place(page, round=1, event=2)
+    page.keyboard.press(" ")
+    expect(page.get_by_role("button", name="Play", exact=True)).to_be_visible()
+
+
+def test_a_clicked_node_shows_the_numbers_of_the_trace(page, app, demo):
+    name, run = demo
+    number, round = next((at, one) for at, one in enumerate(run.rounds) if one.accepted)
+    node, verify, nodes = round.path[0], round.event("verify"), round.record.nodes
+    visit(page, app, trace=name, round=number)
+    page.locator(".tg-item.tg-accepted > .tg-mark").first.click()
+    place(page, node=node)
+    expect(page.locator(".tg-sheet-ids")).to_contain_text(f"token {nodes.token[node]} · node {node}")
+    expect(page.locator(".tg-sheet-token")).to_have_text(label(run.pieces[nodes.token[node]]))
+    assert facts(page)["Target’s p"] == probability(verify.logprob[verify.order.index(node)])
+    assert facts(page)["Drafter’s q"] == probability(nodes.score[node] - nodes.score[nodes.parent[node]])
+    assert facts(page)["Rank under target"] == "1"
+    assert facts(page)["Score"] == f"{nodes.score[node] / NATS:.2f} nats".replace("-", "−")
+    page.keyboard.press("Escape")
+    place(page, node=None)
+
+
+def test_the_next_rejection_opens_the_sheet_of_what_was_rejected(page, app, demo):
+    name, run = demo
+    visit(page, app, trace=name, round=0, event=0)
+    page.keyboard.press("r")
+    expect(page.locator(".tg-fate")).to_have_text("rejected")
+    at = parse_qs(urlparse(page.url).query)
+    place(page, round=re.search(r"\d+", page.locator(".tg-round-name").inner_text())[0])
+    number, node = (int(parse_qs(urlparse(page.url).query)[name][0]) for name in ("round", "node"))
+    assert run.rounds[number].fates[node] == "rejected", at
+
+
+def test_streamlit_does_not_hear_the_keys(page, app, demo):
+    visit(page, app, trace=demo[0], round=0, event=0)
+    page.keyboard.press("c")
+    place(page, round=0, event=1)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_a_link_opens_the_place_that_it_was_copied_at(page, app, demo):
+    name, run = demo
+    number, round = next((at, one) for at, one in enumerate(run.rounds) if "rejected" in one.fates)
+    node = round.fates.index("rejected")
+    visit(page, app, trace=name, round=number, event=len(round.record.events) - 1, node=node)
+    expect(page.locator(".tg-sheet-ids")).to_contain_text(f"node {node}")
+    page.get_by_label("Save or share").click()
+    page.get_by_role("menuitem", name="Copy link").click()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    page.goto("about:blank")
+    page.goto(copied)
+    expect(page.locator(".tg-round-name")).to_contain_text(f"Round {number} of")
+    expect(page.locator(".tg-sheet-ids")).to_contain_text(f"node {node}")
+
+
+@pytest.mark.parametrize("parameters", [{"round": 999_999}, {"round": -1}, {"event": 77, "node": 99_999}, {"round": "x"}])
+def test_links_to_nowhere_open_the_nearest_place(page, app, demo, parameters):
+    visit(page, app, trace=demo[0], **parameters)
+    expect(page.locator(".tg-round-name")).to_contain_text("Round")
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_the_text_leads_to_its_round(page, app, demo):
+    visit(page, app, trace=demo[0], round=0)
+    page.locator(".tg-chunk.tg-link").nth(5).click()
+    place(page, round=5)
+
+
+def test_a_long_run_comes_in_windows(page, app):
+    visit(page, app, trace="long")
+    page.keyboard.press("End")
+    last = 2 * WINDOW_ROUNDS + 9
+    place(page, round=last)
+    expect(page.locator(".tg-round-name")).to_contain_text(f"Round {last} of {last + 1}")
+    page.keyboard.press("Home")
+    place(page, round=0)
+
+
+def test_hostile_tokens_stay_text(page, app):
+    visit(page, app, trace="hostile", round=2)
+    page.keyboard.press("l")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".tg-sheet-head")).to_be_visible()
+    assert page.locator(".tg-player img").count() == 0
+    assert page.evaluate("window.hacked") is None
+    assert "\u202e" not in page.locator(".tg-player").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_the_table_follows_the_player(page, app, demo):
+    name, run = demo
+    visit(page, app, trace=name, round=2)
+    page.get_by_text("Table and figure of this round").click()
+    expect(page.get_by_test_id("stDataFrame")).to_be_visible()
+    page.get_by_role("tab", name="Figure").click()
+    expect(page.locator(".js-plotly-plot .scatterlayer").first).to_be_visible()
+    place(page, trace=name, round=2)
+
+
+def test_exports_open_offline(page, chromium, app, demo, tmp_path):
+    name, run = demo
+    visit(page, app, trace=name, round=2)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Replay page").click()
+    file = tmp_path / "replay.html"
+    download.value.save_as(file)
+    context = chromium.new_context(offline=True)
+    replay = context.new_page()
+    asked: list[str] = []
+    replay.on("request", lambda request: asked.append(request.url))
+    replay.goto(f"file://{file}#round=2&event=0")
+    expect(replay.locator(".tg-round-name")).to_contain_text(f"Round 2 of {len(run.rounds)}")
+    replay.keyboard.press("Shift+ArrowRight")
+    replay.wait_for_url("**#round=3*")
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    context.close()
+
+
+@pytest.mark.parametrize(("item", "ending", "start"), [("Tree as PNG", "png", b"\x89PNG"), ("Tree as SVG", "svg", b"<svg")])
+def test_pictures_are_saved(page, app, demo, tmp_path, item, ending, start):
+    visit(page, app, trace=demo[0], round=2)
+    page.get_by_label("Save or share").click()
+    with page.expect_download() as download:
+        page.get_by_role("menuitem", name=item).click()
+    file = tmp_path / f"tree.{ending}"
+    download.value.save_as(file)
+    data = file.read_bytes()
+    assert data.startswith(start)
+    assert len(data) > 5_000
+
+
+def test_a_file_can_be_dropped_and_a_broken_one_is_explained(page, app, tmp_path):
+    visit(page, app)
+    good = write_runs(tmp_path / "mine.jsonl", make_run(Random(9), [(2, 3)] * 4))
+    bad = tmp_path / "broken.jsonl"
+    bad.write_text('{"kind": "nothing"}\n')
+    page.get_by_role("button", name="Open a file").click()
+    page.locator("input[type=file]").set_input_files(good)
+    expect(page.locator(".tg-round-name")).to_contain_text("of 4")
+    page.locator("input[type=file]").set_input_files(bad)
+    expect(page.get_by_text("This recording cannot be shown")).to_be_visible()
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_one_of_several_runs_can_be_chosen(page, app):
+    visit(page, app, trace="several", run=1)
+    expect(page.get_by_role("combobox", name="Run")).to_be_visible()
+    place(page, trace="several", run=1)
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_nothing_is_wider_than_the_screen(page, app, demo, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    visit(page, app, trace=demo[0], round=2, node=1)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert traces()
