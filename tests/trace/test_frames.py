@@ -7,7 +7,7 @@ from random import Random
 
 import networkx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import treegraft.trace as tt
 from tests.strategies import make_run, runs, write_runs
@@ -69,6 +69,7 @@ def test_frames_of_a_trace_without_rounds(tmp_path):
     assert len(trace.rounds_frame()) == len(trace.nodes_frame()) == 0
 
 
+@settings(deadline=None)
 @given(runs(min_rounds=1))
 def test_graph_is_the_tree(run):
     for round in run.rounds:

@@ -435,6 +435,7 @@ def decorate(value, random):
     return known
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_unknown_fields_survive_at_every_level(seed):
     random = Random(seed)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.strategies import grown_rounds, runs
 from treegraft.trace import replay
 from treegraft.trace.records import Accept
 
 
+@settings(deadline=None)
 @given(grown_rounds())
 def test_states_are_those_of_the_growing_tree(grown):
     assert replay.states(grown.record) == grown.states
 
 
+@settings(deadline=None)
 @given(grown_rounds())
 def test_last_state_holds_all_nodes_and_their_final_scores(grown):
     last = replay.states(grown.record)[-1]
@@ -22,6 +24,7 @@ def test_last_state_holds_all_nodes_and_their_final_scores(grown):
     assert list(last.scores) == grown.record.nodes.score
 
 
+@settings(deadline=None)
 @given(runs(min_rounds=1))
 def test_fates_partition_the_nodes(run):
     for round in run.rounds:
@@ -37,6 +40,7 @@ def test_fates_partition_the_nodes(run):
         assert round.accepted == len(by_fate["accepted"])
 
 
+@settings(deadline=None)
 @given(runs(min_rounds=1))
 def test_outcomes_make_the_output(run):
     output = [run.rounds[0].record.root]

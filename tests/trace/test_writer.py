@@ -33,7 +33,7 @@ def run():
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(first=runs(), second=runs())
 def test_round_trip(tmp_path, suffix, first, second):
     path = tmp_path / f"t{suffix}"
