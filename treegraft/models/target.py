@@ -106,9 +106,13 @@ class Answers:
                 for node, row in zip(walk.tolist(), here.tolist(), strict=True)]
 
 
+IMPOSSIBLE = -1e6
+"""Nats at which a log-prob is cut: of tokens that the model itself rules out."""
+
+
 def to_units(nats: np.ndarray) -> np.ndarray:
     """Nats as the integers of a trace."""
-    return np.rint(nats * NATS).astype(np.int64)
+    return np.rint(np.maximum(nats, IMPOSSIBLE) * NATS).astype(np.int64)
 
 
 class Target:
