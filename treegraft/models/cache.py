@@ -108,8 +108,7 @@ class CachedModel:
         self.vocab = vocab
         self.device = model.get_input_embeddings().weight.device
         self.dtype = model.dtype
-        accepts = inspect.signature(model.forward).parameters
-        self._cache_argument = "cache" if "cache" in accepts else "past_key_values"
+        self._cache_argument = cache_argument(model)
         self._windows = attention_windows(model.config)
         self._positions = np.zeros(max_rows, np.int64)
         self._cost_points: list[tuple[int, int]] = []
@@ -192,6 +191,11 @@ class CachedModel:
             mask.masked_fill_(torch.from_numpy(~seen), torch.finfo(self.dtype).min)
             masks[kind] = mask[None, None].to(self.device)
         return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def cache_argument(model: torch.nn.Module) -> str:
+    """The name under which the model's forward takes its KV cache."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
 def attention_windows(config) -> dict[str, int | None]:

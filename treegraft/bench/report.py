@@ -1,0 +1,205 @@
+"""The result of a benchmark as tables for the terminal, as Markdown, and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from treegraft.analysis.text import visible
+from treegraft.bench.rows import BenchError
+from treegraft.bench.runner import Bench
+from treegraft.bench.summary import RowSummary, Spread, forward_ratios, summarise
+from treegraft.view.tables import add_row, number, percent, table
+
+BEGIN, END = "<!-- treegraft bench: begin -->", "<!-- treegraft bench: end -->"
+"""Lines of a Markdown file between which the result is put; the rest of the file stays."""
+
+PHASES = ("draft", "verify", "accept", "commit")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table before it takes a form: the first column is text, the others are numbers; `notes` explain the columns."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    notes: tuple[str, ...]
+
+
+def grids(bench: Bench) -> list[Grid]:
+    """The tables of a result that has samples."""
+    rows = summarise(bench.samples, bench.differences)
+    return [speed_grid(rows), time_grid([row for row in rows if row.phases]), *forward_grids(bench)]
+
+
+def speed_grid(rows: Sequence[RowSummary]) -> Grid:
+    """Tokens/s, ratios, tau and equality of the text."""
+    return Grid(
+        "Speed", ("row", "tokens/s", "x generate", "x on the whole set", "x own plain", "tau", "same text", "near ties",
+                  "differ"),
+        [(row.name, number(row.tokens_per_second.median, 1), figures(row.over_generate), middle(row.set_over_generate),
+          middle(row.over_plain), number(row.tau), str(row.same), str(row.near_ties), str(row.differing)) for row in rows],
+        ("tokens/s: new tokens over time on the whole prompt set, prefill included; median over the repeats.",
+         "x generate: ratio of tokens/s to transformers' plain `generate`, taken for each repeat and prompt; median "
+         "(quartiles). x on the whole set: the same ratio of all prompts together, median over the repeats. x own plain: "
+         "the first ratio to our own loop without drafting.",
+         "tau: 1 + accepted tokens / verifications; for `generate`, new tokens / forwards of the target.",
+         "same text, near ties, differ: prompts whose output equals plain `generate`'s, differs first where the target's "
+         "two best tokens are so close that rounding decides, and differs otherwise."))
+
+
+def time_grid(rows: Sequence[RowSummary]) -> Grid:
+    """Where the time of a round goes, and what recording costs."""
+    return Grid(
+        "Time in our loop", ("row", "prefill", *PHASES, "host", "recorder", "time with recording"),
+        [(row.name, percent(row.prefill), *(percent(row.phases.get(phase, 0)) for phase in PHASES), shares(row.host),
+          shares(row.recording), figures(row.recorded_time, 3)) for row in rows],
+        ("prefill: share of the run. " + ", ".join(PHASES) + ": shares of the rounds. host: share of the rounds outside of "
+         "model forwards; median (quartiles) over repeats and prompts.",
+         "recorder: its own time over that of the loop. time with recording: that of `record`, which writes a trace file, "
+         "over that of the bare loop on the same prompt and repeat. The chat template, the tokenizer and the trace's "
+         "header are in it."))
+
+
+def forward_grids(bench: Bench) -> Iterator[Grid]:
+    """What single forwards cost, if they were measured."""
+    ratios = forward_ratios(bench.forwards)
+    if ratios:
+        yield Grid(
+            "Single forwards", ("forward", "tokens", "ms", "compared with", "ratio"),
+            [(ratio.what, str(ratio.tokens), number(ratio.milliseconds, 1), ratio.against, figures(ratio.spread))
+             for ratio in ratios],
+            ("Behind a context of 256 tokens, alternating; ratios in one turn, median (quartiles). bare model call: the "
+             "model with transformers' own cache and mask. verify: mask, forward and the choice of a token after every "
+             "node of a chain.",))
+
+
+def middle(values: Spread | None) -> str:
+    return number(values.median if values else None)
+
+
+def figures(values: Spread | None, digits: int = 2) -> str:
+    """Median (quartiles)."""
+    return f"{values.median:.{digits}f} ({values.low:.{digits}f} to {values.high:.{digits}f})" if values else "-"
+
+
+def shares(values: Spread | None) -> str:
+    """Median (quartiles) in percent."""
+    return f"{values.median:.1%} ({values.low:.1%} to {values.high:.1%})" if values else "-"
+
+
+def conditions(bench: Bench) -> list[str]:
+    """The machine and the settings, a line each, then what makes the numbers doubtful."""
+    setup, machine = bench.setup, bench.machine
+    lines = [
+        f"{setup.date}; {machine.cpu}, {machine.system}; cores: {machine.cores}, threads: {machine.threads}"
+        + (f"; {machine.accelerator}" if machine.accelerator else ""),
+        f"{setup.target} ({setup.parameters / 1e6:.0f} M parameters), {setup.dtype} on {setup.device}; fast bfloat16: "
+        f"{'yes' if machine.fast_bf16 else 'no'}; freed memory kept: {'yes' if machine.memory_kept else 'no'}",
+        f"prompts: {setup.prompts} ({setup.prompt_tokens} tokens), new tokens: up to {setup.max_new_tokens} each, greedy, "
+        f"batch size 1; repeats: {setup.repeats}, rows alternating, warm-up dropped",
+        f"Python {machine.python}, torch {machine.torch}, transformers {machine.transformers}, "
+        f"treegraft {machine.treegraft}"]
+    if machine.is_busy:
+        lines.append(f"The machine was busy: load {machine.load:.1f} on {machine.cores} cores before the start. Measure "
+                     "again when it is quiet.")
+    if bench.interrupted:
+        pairs = len({(sample.repeat, sample.prompt) for sample in bench.samples})
+        lines.append(f"Interrupted after {pairs} of {setup.repeats * setup.prompts} passes over the rows.")
+    return lines
+
+
+# --- forms ----------------------------------------------------------------------------------------------------------
+
+
+def on_terminal(bench: Bench) -> Iterator[RenderableType]:
+    """What the command prints."""
+    for line in conditions(bench):
+        yield Text(visible(line))
+    for grid in grids(bench):
+        yield ""
+        made = table(grid.title, *grid.columns)
+        for row in grid.rows:
+            add_row(made, *(visible(cell) for cell in row))
+        yield made
+        for note in grid.notes:
+            yield Text(note, "dim")
+
+
+def as_markdown(bench: Bench) -> str:
+    """The result as a piece of a Markdown document."""
+    parts = ["\n".join(f"- {plain(line)}" for line in conditions(bench))]
+    for grid in grids(bench):
+        rule = ("---", *["---:"] * (len(grid.columns) - 1))
+        body = "\n".join(f"| {' | '.join(map(plain, row))} |" for row in (grid.columns, rule, *grid.rows))
+        parts += [f"### {grid.title}", body, "\n".join(f"- {note}" for note in grid.notes)]
+    return "\n\n".join(parts) + "\n"
+
+
+def plain(text: str) -> str:
+    """Text that Markdown shows as it is; row names are the user's."""
+    return visible(text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def as_json(bench: Bench) -> str:
+    """All measurements and what follows from them. Outputs are left out; their lengths are there."""
+    samples = [{name: value for name, value in asdict(sample).items() if name != "output"} | {"tokens": sample.tokens}
+               for sample in bench.samples]
+    return json.dumps({
+        "setup": asdict(bench.setup), "machine": asdict(bench.machine), "interrupted": bench.interrupted,
+        "rows": [asdict(row) for row in summarise(bench.samples, bench.differences)],
+        "forwards": [asdict(ratio) for ratio in forward_ratios(bench.forwards)],
+        "differences": [asdict(found) for found in bench.differences],
+        "samples": samples, "forward_times": [asdict(time) for time in bench.forwards]}, indent=1) + "\n"
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def check_file(path: Path, option: str) -> None:
+    """Errors: `BenchError` for a place that cannot be written, before anything is measured."""
+    if not path.parent.is_dir():
+        raise BenchError(f"{option} was {path}, but there is no folder {path.parent}.")
+    if path.is_dir():
+        raise BenchError(f"{option} was {path}, which is a folder; name a file in it.")
+    if option == "--json" and path.exists():
+        raise BenchError(f"{path} exists; name another file, or remove it.")
+    if option == "--markdown" and path.exists():
+        split_document(path)
+
+
+def split_document(path: Path) -> tuple[str, str]:
+    """The text before and after the place for the result in a Markdown file.
+
+    Errors: `BenchError` for a file without such a place.
+    """
+    before, begin, rest = path.read_text("utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise BenchError(f"{path} exists and has no place for the result. Put the lines {BEGIN} and {END} where it "
+                         "belongs, or name a new file.")
+    return before, after
+
+
+def write_markdown(path: Path, bench: Bench) -> None:
+    """Put the result into the file at `path`, between its `BEGIN` and `END` lines, or make a file of it."""
+    before, after = split_document(path) if path.exists() else ("", "\n")
+    write(path, f"{before}{BEGIN}\n\n{as_markdown(bench)}\n{END}{after}")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all. Errors: `BenchError`."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text, "utf-8")
+        os.replace(part, path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BenchError(f"{path} could not be written: {error.strerror}.") from None
