@@ -129,6 +129,7 @@ def test_a_token_that_one_model_has_no_row_for_makes_a_difference():
 def test_a_token_that_neither_model_has_a_row_for_makes_none():
     one, more = tokenizers_of.byte_level(), tokenizers_of.byte_level(extra=("<unk>",))
     assert compatibility(one, len(one), more, len(one)).verdict == "same"
+    assert compatibility(more, len(one), one, len(one)).verdict == "same"
 
 
 def test_other_tokens_are_named():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -178,17 +177,30 @@ def test_a_single_gpu_that_is_too_small_is_said(llama, monkeypatch):
         weights.device_map(source, read_config(source), torch.bfloat16, torch.device("cuda:0"), False)
 
 
-def test_the_device_map_reaches_transformers(llama, monkeypatch):
-    seen = SimpleNamespace()
+@pytest.fixture
+def asked(monkeypatch, llama) -> dict:
+    """What transformers is asked for when a model is read; it always returns the same one."""
+    options = {}
 
-    def from_pretrained(place, **options):
-        seen.options = options
-        return LlamaForCausalLM.from_pretrained(place), {"missing_keys": [], "mismatched_keys": []}
+    def from_pretrained(place, **given):
+        options.update(given)
+        return LlamaForCausalLM.from_pretrained(llama), {"missing_keys": [], "mismatched_keys": []}
     monkeypatch.setattr(weights.AutoModelForCausalLM, "from_pretrained", from_pretrained)
+    return options
+
+
+def test_the_device_map_reaches_transformers(llama, asked, monkeypatch):
     monkeypatch.setattr(weights, "device_map", lambda *args: "auto")
     source = locate(llama)
     read_model(source, read_config(source), torch.bfloat16, torch.device("cuda:0"))
-    assert seen.options["device_map"] == "auto"
-    assert seen.options["use_safetensors"] is True
-    assert seen.options["trust_remote_code"] is False
-    assert seen.options["local_files_only"] is True
+    assert asked["device_map"] == "auto"
+    assert asked["use_safetensors"] is True
+    assert asked["trust_remote_code"] is False
+    assert asked["local_files_only"] is True
+
+
+def test_a_gguf_file_is_always_dequantised(llama, asked):
+    config = read_config(locate(llama))
+    read_model(weights.Source(str(llama), gguf="model.gguf"), config, torch.float32, CPU)
+    assert asked["gguf_file"] == "model.gguf"
+    assert asked["quantization_config"].dequantize is True

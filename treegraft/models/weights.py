@@ -164,17 +164,7 @@ def read_model(source: Source, config: PreTrainedConfig, dtype: torch.dtype, dev
         raise LoadError(f"The weights of {source} do not fill a causal language model: {len(wrong)} tensors are "
                         f"missing or misshapen, the first is {wrong[0]}. The checkpoint may be of another kind or "
                         "incomplete.")
-    if source.gguf:
-        as_plain_model(model)
     return model.eval().requires_grad_(False)
-
-
-def as_plain_model(model: PreTrainedModel) -> None:
-    """Forget that the weights came from quantised ones: they are plain now, and can be saved."""
-    model.hf_quantizer = None
-    for config in (model.config, model.config.get_text_config()):
-        if hasattr(config, "quantization_config"):
-            del config.quantization_config
 
 
 def device_map(source: Source, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device,
