@@ -56,7 +56,8 @@ def test_a_link_chooses_trace_run_and_window(folder):
     assert view["first"] <= WINDOW_ROUNDS + 20 < view["first"] + len(view["rounds"])
 
 
-@pytest.mark.parametrize("parameters", [{"run": "9"}, {"run": "-1"}, {"run": "x" * 99}, {"round": "9" * 99}, {"round": "\u0661"}])
+@pytest.mark.parametrize("parameters", [
+    {"run": "9"}, {"run": "-1"}, {"run": "x" * 99}, {"round": "9" * 99}, {"round": "\u0661"}])
 def test_senseless_links_are_no_errors(folder, parameters):
     write_runs(folder / "mine.jsonl", make_run(Random(2), [(1, 2)] * 2))
     app = opened(trace="mine", **parameters)
@@ -70,7 +71,8 @@ def test_a_link_to_a_missing_recording_says_so():
     assert "no recording of the linked name" in app.warning[0].value
 
 
-@pytest.mark.parametrize("content", [b"", b"hello\n", b'{"kind": "header", "schema": 99}\n', b"\x28\xb5\x2f\xfd\xff\xff"])
+@pytest.mark.parametrize("content", [
+    b"", b"hello\n", b'{"kind": "header", "schema": 99}\n', b"\x28\xb5\x2f\xfd\xff\xff"])
 def test_a_broken_recording_is_explained(folder, content):
     (folder / "broken.jsonl").write_bytes(content)
     app = opened(trace="broken")

@@ -61,8 +61,8 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., st
         port = free_port()
         log = (tmp_path_factory.mktemp("server") / "log.txt").open("w+")
         server = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless", "true",
-             "--server.fileWatcherType", "none"], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
+            [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), "--server.headless",
+             "true", "--server.fileWatcherType", "none"], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT,
             env=os.environ | {"TREEGRAFT_HOME": str(home)} | environment)
         running.append(server)
         wait_for(f"http://localhost:{port}/_stcore/health", server, log)

@@ -19,7 +19,8 @@ from treegraft.view.model import WINDOW_ROUNDS, label, run_view
 
 pytestmark = pytest.mark.browser
 
-HOSTILE = ["<img src=x onerror=window.hacked=1>", "\u202eevil", "x" * 10_000, "</script><script>window.hacked=1</script>"]
+HOSTILE = ["<img src=x onerror=window.hacked=1>", "\u202eevil", "x" * 10_000,
+           "</script><script>window.hacked=1</script>"]
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +163,8 @@ def test_a_link_opens_the_place_that_it_was_copied_at(page, app, demo):
     expect(page.locator(".tg-sheet-ids")).to_contain_text(f"node {node}")
 
 
-@pytest.mark.parametrize("parameters", [{"round": 999_999}, {"round": -1}, {"event": 77, "node": 99_999}, {"round": "x"}])
+@pytest.mark.parametrize("parameters", [
+    {"round": 999_999}, {"round": -1}, {"event": 77, "node": 99_999}, {"round": "x"}])
 def test_links_to_nowhere_open_the_nearest_place(page, app, demo, parameters):
     visit(page, app, trace=demo[0], **parameters)
     expect(page.locator(".tg-round-name")).to_contain_text("Round")
@@ -198,7 +200,7 @@ def test_hostile_tokens_stay_text(page, app):
 
 
 def test_the_table_follows_the_player(page, app, demo):
-    name, run = demo
+    name, _ = demo
     visit(page, app, trace=name, round=2)
     page.get_by_text("Table and figure of this round").click()
     expect(page.get_by_test_id("stDataFrame")).to_be_visible()
@@ -226,7 +228,8 @@ def test_exports_open_offline(page, chromium, app, demo, tmp_path):
     context.close()
 
 
-@pytest.mark.parametrize(("item", "ending", "start"), [("Tree as PNG", "png", b"\x89PNG"), ("Tree as SVG", "svg", b"<svg")])
+@pytest.mark.parametrize(("item", "ending", "start"), [
+    ("Tree as PNG", "png", b"\x89PNG"), ("Tree as SVG", "svg", b"<svg")])
 def test_pictures_are_saved(page, app, demo, tmp_path, item, ending, start):
     visit(page, app, trace=demo[0], round=2)
     page.get_by_label("Save or share").click()

@@ -31,7 +31,8 @@ function itemsOf(view, round, opened) {
   rows.forEach((row, node) => {
     if (row === null) return;
     items.push({ id: node, kind: "node", node, row, depth: depth[node], parent: node ? round.parent[node] : null,
-      text: piece(view, round.token[node]), drafter: round.origin[node], born: round.born[node] });
+      text: piece(view, round.token[node]), drafter: round.origin[node], born: round.born[node],
+      opened: round.rows[node] === null });
   });
   stubs.forEach((stub, number) => {
     if (stub.row === null || stub.open) return;
@@ -70,13 +71,13 @@ function labelled(items, round, best, all) {
   const chosen = new Set(kept.slice(0, best + 1).map((item) => item.id));
   for (const item of items) {
     const fate = item.kind === "node" ? round.fate[item.node] : "";
-    if (item.kind !== "node" || "oad".includes(fate) || all) chosen.add(item.id);
+    if (item.kind !== "node" || item.opened || "oad".includes(fate) || all) chosen.add(item.id);
   }
   return chosen;
 }
 
-const LABEL_ROW = 17;
-const PLAIN_ROW = 11;
+const LABEL_ROW = 16;
+const PLAIN_ROW = 9.5;
 
 // From rows to pixels: rows with text get the height of a line, others less, all of them more if there is room.
 function rowScale(items, shown, height) {
@@ -95,7 +96,14 @@ function rowScale(items, shown, height) {
   };
   const span = at(last * ROW) - at(0);
   const stretch = span > 0 ? Math.min(1.7, Math.max(1, (height - 2 * MARGIN) / span)) : 1;
-  return { at: (row) => MARGIN + (at(row) - at(0)) * stretch, height: Math.max(height, span * stretch + 2 * MARGIN) };
+  const top = Math.max(MARGIN, (height - span * stretch) / 2);
+  return { at: (row) => top + (at(row) - at(0)) * stretch, height: Math.max(height, span * stretch + 2 * MARGIN) };
+}
+
+// About how tall the tallest tree of a run is, so that a run of small trees gets a small frame.
+function tallest(view) {
+  const rows = view.rounds.map((round) => Math.max(round.bonus.row, ...round.rows.map((row) => row ?? 0)) / ROW);
+  return Math.max(...rows) * LABEL_ROW + 4 * MARGIN;
 }
 
 const MARGIN = 24;

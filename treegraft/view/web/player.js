@@ -112,6 +112,7 @@ class Player {
     this.textbox.replaceChildren(this.text.root);
     this.roundbox.replaceChildren(this.roundName = element("span", { class: "tg-round-name" }), this.rounds.root, this.jumps);
     this.scene = this.shownRound = null;
+    this.root.style.setProperty("--tg-tallest", `${Math.round(tallest(view))}px`);
     const at = this.wish || start || (same ? this.at : {});
     this.wish = null;
     if (at.jump) this.jump(at.jump, { round: at.round, event: -1 });

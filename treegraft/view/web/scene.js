@@ -1,6 +1,6 @@
 // The picture of one round. It is built once; an event only changes classes, so nothing ever moves while it plays.
 
-const RADIUS = 4.3;
+const RADIUS = 4.1;
 
 class Scene {
   constructor(view, round, { opened, allLabels, width, height, best, measure }) {
@@ -37,8 +37,9 @@ class Scene {
     const inFront = (item) => (item.fate === "accepted" ? 2 : item.fate === "pruned" || item.kind === "stub" ? 0 : 1);
     const linked = this.items.filter((item) => item.edge).sort((one, other) => inFront(one) - inFront(other));
     edges.append(...linked.map((item) => item.edge));
+    this.ring = vector("circle", { class: "tg-ring", r: RADIUS + 5.5, visibility: "hidden" });
     return vector("svg", { class: "tg-tree", width: this.width, height: this.height, role: "img",
-      viewBox: `0 0 ${this.width} ${this.height}` }, edges, nodes);
+      viewBox: `0 0 ${this.width} ${this.height}` }, edges, this.ring, nodes);
   }
 
   drawEdge(item) {
@@ -51,19 +52,19 @@ class Scene {
     return vector("path", {
       d: `M${from.outlet.toFixed(1)},${from.y.toFixed(1)}${bend}${curve} ${end.toFixed(1)},${item.y.toFixed(1)}`,
       "stroke-dasharray": item.kind === "bonus" ? "1 4" : DASHES[Math.max(item.drafter, 0) % DASHES.length] || undefined,
-      style: `--w:${edgeWidth(logprob).toFixed(2)}px`,
+      "stroke-width": edgeWidth(logprob).toFixed(2),
+      style: item.fate === "accepted" ? `--w:${edgeWidth(logprob).toFixed(2)}px` : undefined,
     });
   }
 
   drawItem(item) {
     const group = vector("g", { transform: `translate(${item.x.toFixed(1)},${item.y.toFixed(1)})` });
     if (item.kind !== "stub") {
-      group.append(vector("path", { class: "tg-halo", d: SHAPES[0](RADIUS + 5.5) }));
       const path = item.kind === "bonus" ? bonusPath(item.radius) : markerPath(item.drafter, item.radius);
       group.append(vector("path", { class: "tg-mark", d: path }));
     }
     item.words = vector("text", { x: item.kind === "stub" ? 0 : item.radius + LABEL_GAP - 3, y: "0.34em" });
-    writeLabel(item.words, item.label);
+    if (item.kind !== "stub" && item.label) writeLabel(item.words, item.label);
     group.append(item.words);
     return group;
   }
@@ -88,18 +89,21 @@ class Scene {
     for (const item of this.items) {
       const looks = this.looks(item, number);
       item.on = item.born <= number;
-      if (item.kind === "stub" && item.on) {
-        writeLabel(item.words, `+${item.births.filter((born) => born <= number).length}`);
-      }
+      if (item.kind === "stub" && item.on) this.count(item, number);
       if (looks === item.looks) continue;
       item.looks = looks;
       this.paint(item);
     }
   }
 
+  // A stub says how many of its tokens were there.
+  count(item, number) {
+    const words = `+${item.births.filter((born) => born <= number).length}`;
+    if (words !== item.counted) item.words.textContent = item.counted = words;
+  }
+
   paint(item) {
-    const words = [item.looks, item.lit && "tg-lit", item.thread && "tg-thread", item.pinned && "tg-pinned"];
-    const classes = words.filter(Boolean).join(" ");
+    const classes = item.looks + (item.lit ? " tg-lit" : "") + (item.thread ? " tg-thread" : "");
     item.mark.setAttribute("class", `tg-item ${classes}`);
     if (item.edge) item.edge.setAttribute("class", `tg-edge ${classes}`);
   }
@@ -110,16 +114,17 @@ class Scene {
     return found;
   }
 
-  // Lights the path from the root to the item under the pointer, and dims the rest.
+  // Lights and names the path from the root to the item under the pointer, and dims the rest.
   hover(id) {
     this.svg.classList.toggle("tg-dim", this.byId.has(id));
     this.mark("lit", this.lineage(id));
-    this.nameHovered(id);
   }
 
   pin(id) {
     this.mark("thread", this.lineage(id));
-    this.mark("pinned", new Set([id]));
+    const item = this.byId.get(id);
+    this.ring.setAttribute("visibility", item ? "visible" : "hidden");
+    if (item) this.ring.setAttribute("transform", `translate(${item.x.toFixed(1)},${item.y.toFixed(1)})`);
   }
 
   mark(flag, ids) {
@@ -128,14 +133,8 @@ class Scene {
       if ((item[flag] || false) === on) continue;
       item[flag] = on;
       this.paint(item);
+      if (!item.label && item.kind === "node") writeLabel(item.words, item.lit || item.thread ? short(item.text, 16) : "");
     }
-  }
-
-  // An item without a label shows it while the pointer is on it.
-  nameHovered(id) {
-    if (this.hovered && !this.hovered.label) writeLabel(this.hovered.words, "");
-    this.hovered = this.byId.get(id);
-    if (this.hovered && !this.hovered.label) writeLabel(this.hovered.words, short(this.hovered.text, 22));
   }
 
   // The drawn item nearest to a point, if one is near.

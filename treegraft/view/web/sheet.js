@@ -105,7 +105,7 @@ function stubSheet(view, round, item, choose) {
     element("td", {}, chip(piece(view, round.token[node]), 18)), element("td", {}, meter(round.q[node], "neutral")),
     element("td", { class: "tg-number" }, round.score[node] === null ? "none" : nats(round.score[node]))));
   return [
-    element("p", { class: "tg-why" }, "Drafted after ", chip(piece(view, round.token[item.parent]), 18), " and not sent to the target."),
+    element("p", {}, "Drafted after ", chip(piece(view, round.token[item.parent]), 18), " and not sent to the target."),
     element("button", { class: "tg-button", onclick: () => choose(item.id, true) }, "Show them in the tree"),
     element("table", { class: "tg-pruned-list", "aria-label": "Pruned tokens" },
       element("thead", {}, element("tr", {}, ["", "token", "q", "score"].map((name) => element("th", { scope: "col" }, name)))),

@@ -43,11 +43,7 @@ class TextMap {
   }
 }
 
-// Scrolls the container (which is positioned), and never the page, until the child is inside it.
+// Scrolls the container (which is positioned), and never the page, until the child is in its middle.
 function keepInSight(container, child) {
-  const top = child.offsetTop, bottom = top + child.offsetHeight;
-  if (top < container.scrollTop) container.scrollTop = top - 8;
-  else if (bottom > container.scrollTop + container.clientHeight) {
-    container.scrollTop = Math.min(top - 8, bottom - container.clientHeight + 8);
-  }
+  container.scrollTop = child.offsetTop - (container.clientHeight - child.offsetHeight) / 2;
 }
