@@ -55,6 +55,7 @@ def has_fast_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= FAST_BF16_CUDA
     if device.type == "cpu":
-        abilities = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}  # not in the oldest torch that we allow
+        tell = getattr(torch.cpu, "get_capabilities", dict)  # older versions of torch do not tell
+        abilities = tell()
         return bool(abilities.get("avx512_bf16") or abilities.get("amx_bf16"))
     return False
