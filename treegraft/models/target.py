@@ -11,7 +11,7 @@ import torch
 from treegraft.drafters.base import Prefilled
 from treegraft.models.cache import CachedModel
 from treegraft.models.timing import Stopwatch
-from treegraft.models.topk import top_tokens
+from treegraft.models.topk import favourites, top_columns, top_tokens
 from treegraft.trace.records import NATS, TARGET, Forward, Tried, Verify, Walked
 from treegraft.tree import DraftTree
 
@@ -24,11 +24,13 @@ class Facts:
     """What a trace keeps of a target pass, in 1e-5 nats where it is a log-prob.
 
     `logprob` [children] of each child's token after its parent, `rank` [ranked] of some of them (0 is the target's
-    favourite). For some nodes: the best next `tokens` [nodes, k], their `logprobs`, and the `entropy` [nodes].
+    favourite). For some nodes: the favourite next token (`argmax` [nodes]), the best `tokens` [nodes, k], their
+    `logprobs`, and the `entropy` [nodes].
     """
 
     logprob: np.ndarray
     rank: np.ndarray
+    argmax: np.ndarray
     tokens: np.ndarray
     logprobs: np.ndarray
     entropy: np.ndarray
@@ -45,16 +47,18 @@ def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ra
     logprob = inner_logits[child] - inner_logits.logsumexp(-1)[child[0]]
     of_ranked = inner_logits[at(place[ranked])]
     rank = (of_ranked > of_ranked.gather(1, at(tokens[ranked])[:, None])).sum(-1)
+    argmax = favourites(logits[at(rows)])
     here = logits[at(rows)].float().log_softmax(-1)
-    best, ids = here.topk(min(WALK_TOP_K, here.shape[-1]))
+    best, ids = top_columns(here, WALK_TOP_K)
     entropy = -(here.exp() * here).nan_to_num(0).sum(-1)
-    parts = (logprob, rank, ids, best, entropy)
+    parts = (logprob, rank, argmax, ids, best, entropy)
     flat = torch.cat([part.flatten().float() for part in parts]).cpu().double().numpy()
     ends = np.cumsum([part.numel() for part in parts])
-    logprob, rank, ids, best, entropy = (
+    logprob, rank, argmax, ids, best, entropy = (
         piece.reshape(part.shape) for piece, part in zip(np.split(flat, ends[:-1]), parts, strict=True))
-    return Facts(logprob=to_units(logprob), rank=rank.astype(np.int64), tokens=ids.astype(np.int64),
-                 logprobs=to_units(best), entropy=to_units(entropy))
+    rank, argmax, ids = (part.astype(np.int64) for part in (rank, argmax, ids))
+    return Facts(logprob=to_units(logprob), rank=rank, argmax=argmax, tokens=ids, logprobs=to_units(best),
+                 entropy=to_units(entropy))
 
 
 @dataclass
@@ -138,7 +142,7 @@ class Target:
             for logits in self.cached.append(np.array(prompt, np.int64), logits=0 if k else 1):
                 if k:
                     tables.append(top_tokens(logits, k))
-        root = int(logits[-1].argmax())
+        root = int(favourites(logits[-1:]))
         empty = np.zeros((0, k), np.int64)
         tokens, logprobs = (np.concatenate(parts) for parts in zip(*tables, strict=True)) if k else (empty, empty)
         return Prefilled(prompt=prompt, root=root, tokens=tokens, logprobs=logprobs)
@@ -151,10 +155,10 @@ class Target:
         with self.stopwatch.lap(len(order)):
             logits = self.cached.forward(tree.token[order], tree.positions[order], visible)
         if not self.ask_once:
-            return Answers(tree, order, logits, logits.argmax(-1).cpu().numpy())
+            return Answers(tree, order, logits, favourites(logits).cpu().numpy())
         answers = Answers(tree, order, logits, np.zeros(0, np.int64))
         answers.facts = answers.read(np.arange(len(order) - 1), np.arange(len(order)))
-        answers.argmax = answers.facts.tokens[:, 0]
+        answers.argmax = answers.facts.argmax
         return answers
 
     def commit(self, tree: DraftTree, order: np.ndarray, path: np.ndarray) -> None:
