@@ -69,7 +69,7 @@ def _about(run: Run) -> dict[str, Any]:
     """What the run was, for headings and legends."""
     header, prompt = run.header, prompt_text(run)
     return {
-        "title": cut(visible(" ".join(prompt.split())), LABEL_LENGTH),
+        "title": title(run),
         "prompt": cut(visible(prompt, keep=RUNNING_TEXT), PROMPT_LENGTH),
         "target": cut(visible(header.target.name), LABEL_LENGTH),
         "policy": cut(visible(header.policy.name), LABEL_LENGTH),
@@ -176,6 +176,11 @@ def prompt_text(run: Run) -> str:
     if prompt.text is not None:
         return prompt.text
     return b"".join(run.pieces.get(token, b"") for token in prompt.tokens).decode("utf-8", "replace")
+
+
+def title(run: Run) -> str:
+    """The beginning of the prompt on one line, for headings and lists."""
+    return cut(visible(" ".join(prompt_text(run).split())), LABEL_LENGTH)
 
 
 def label(piece: bytes | None) -> str:

@@ -15,8 +15,8 @@ PARTS = ("base", "marks", "arrange", "scene", "text", "tracks", "words", "sheet"
 
 
 @cache
-def script(entry: Literal["component", "page"]) -> str:
-    """One JavaScript module: the player and the part that starts it, in a Streamlit component or on a page of its own."""
+def script(entry: Literal["component", "page", "live"]) -> str:
+    """One JavaScript module: the player, and the part that starts it in a component or on a page of its own."""
     return "\n".join(_read(f"{part}.js") for part in (*PARTS, entry))
 
 

@@ -1,7 +1,7 @@
 // The tree as a file of its own: styles are written into the copy, so that it looks the same anywhere.
 
 const STYLED = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "opacity",
-  "font-family", "font-size", "font-weight", "paint-order", "stroke-linejoin", "stroke-linecap"];
+  "font-family", "font-size", "font-weight", "paint-order", "stroke-linejoin", "stroke-linecap", "transform"];
 const CAPTION = 46;
 
 function pictureOf(scene, words, root) {
