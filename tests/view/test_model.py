@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from random import Random
 
@@ -39,18 +40,19 @@ def test_the_text_by_round_points_at_nodes():
         {"round": 0, "tokens": [[" sky", "d", 1], [" is", "d", 3], [" blue", "x", -1]]}]
 
 
-def test_raised_scores_are_changes_and_leave_q_alone():
+def test_raised_scores_are_changes_and_count_for_later_children():
+    # Node 2 is raised from -1 nat to -0.9 before its child 5 comes with a score of -1.3.
     run = example()
-    run.records[0].events[3] = Expand(layer=3, drafter=1, parents=[0], nodes=[6, 7], scores=[-192_000, -300_000],
-                                      merged=[2], raised=[2], raised_scores=[-90_000])
-    run.records[0].nodes.score[2] = -90_000
-    try:
-        round = run_view(run)["rounds"][0]
-        assert round["changes"] == [(3, 2, -100_000, -90_000)]
-        assert round["q"][2] == -100_000
-        assert round["score"][2] == -90_000
-    finally:
-        run.records[0].nodes.score[2] = -100_000
+    record = run.records[0]
+    record.events[1] = Expand(layer=2, drafter=1, parents=[1], nodes=[3, 4], scores=[-60_000, -150_000],
+                              merged=[2], raised=[2], raised_scores=[-90_000])
+    record.nodes = copy.deepcopy(record.nodes)
+    record.nodes.score[2] = -90_000
+    round = run_view(run)["rounds"][0]
+    assert round["changes"] == [(1, 2, -100_000, -90_000)]
+    assert round["score"][2] == -90_000
+    assert round["q"][2] == -100_000
+    assert round["q"][5] == -40_000
 
 
 @given(runs())
