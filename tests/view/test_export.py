@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import io
 import json
@@ -72,3 +73,11 @@ def test_csv_has_a_line_a_node_and_no_formulas():
     assert len(lines) == 9
     assert lines[1]["text"] == "'=1+1"
     assert lines[4]["p"] == str(math.exp(-2.5))
+
+
+def test_nonsense_above_a_probability_of_one_is_no_error():
+    run = example()
+    run.records[0].events[6] = copy.deepcopy(run.records[0].events[6])
+    run.records[0].events[6].logprob[1] = 2**53
+    view = run_view(run)
+    assert list(node_rows(view, view["rounds"][0]))[1]["p"] == 1

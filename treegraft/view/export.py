@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import html
 import io
-import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import msgspec
 from treegraft.trace.records import NATS
 from treegraft.view.model import FATES, run_view
 from treegraft.view.web import HTML, script, styles
+from treegraft.view.words import chance
 
 if TYPE_CHECKING:
     from treegraft.trace.reader import Run
@@ -72,7 +72,7 @@ def node_rows(view: dict[str, Any], round: dict[str, Any]) -> Iterator[dict[str,
 
 
 def _probability(logprob: int | None) -> float | None:
-    return None if logprob is None else math.exp(logprob / NATS)
+    return None if logprob is None else chance(logprob)
 
 
 def nodes_csv(run: Run) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import plotly.graph_objects as go
 
-from treegraft.trace.records import NATS
 from treegraft.view.arrange import ROW_UNITS
 from treegraft.view.model import FATES
 from treegraft.view.palette import COLORS
+from treegraft.view.words import prob
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "hexagon", "triangle-down")
 """Marker of each drafter, as in the player."""
@@ -92,7 +91,7 @@ def _nodes(view: dict[str, Any], round: dict[str, Any], nodes: list[int], drawn:
 
 def _numbers(round: dict[str, Any], node: int) -> str:
     known = {"q": round["q"][node], "p": round["logprob"][node]}
-    return ", ".join(f"{name} {math.exp(units / NATS):.3f}" for name, units in known.items() if units is not None)
+    return ", ".join(f"{name} {_text(prob(units))}" for name, units in known.items() if units is not None)
 
 
 def _text(label: str) -> str:

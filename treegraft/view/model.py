@@ -112,7 +112,7 @@ def round_view(round: TracedRound, free: set[int]) -> dict[str, Any]:
 
 def event_view(event: Event | Other, free: set[int]) -> dict[str, Any]:
     """Kind and title of an event, the nodes it started from or met again, and whether it was a call."""
-    kind = kind_of(event)
+    kind = cut(visible(kind_of(event)), LABEL_LENGTH)
     view: dict[str, Any] = {"kind": kind, "title": kind.capitalize()}
     if isinstance(event, Expand):
         view |= {"title": f"Layer {event.layer}", "layer": event.layer, "drafter": event.drafter,

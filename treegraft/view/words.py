@@ -111,9 +111,14 @@ def nats(units: int) -> str:
     return f"{units / NATS:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
+def chance(units: int | None) -> float:
+    """The probability of a log-probability in 1e-5 nats; a trace may hold nonsense above zero."""
+    return 0.0 if units is None else math.exp(min(units, 0) / NATS)
+
+
 def prob(units: int | None) -> str:
     """A probability, three decimals, from a log-probability in 1e-5 nats."""
-    p = 0.0 if units is None else math.exp(units / NATS)
+    p = chance(units)
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 

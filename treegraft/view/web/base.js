@@ -28,8 +28,11 @@ function fill(made, attributes, children) {
 
 const nats = (units) => (units / NATS).toFixed(2).replace("-", "−");
 
+// The probability of a log-probability; a trace may hold nonsense above zero.
+const chance = (units) => (units === null || units === undefined ? 0 : Math.exp(Math.min(units, 0) / NATS));
+
 function prob(units) {
-  const p = units === null || units === undefined ? 0 : Math.exp(units / NATS);
+  const p = chance(units);
   return p >= 0.001 ? p.toFixed(3) : "<0.001";
 }
 

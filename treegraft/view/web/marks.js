@@ -36,4 +36,4 @@ function edgeSample(drafter) {
     vector("path", { d: markerPath(drafter, 4.4), transform: "translate(27,0)", class: "tg-mark tg-neutral" }));
 }
 
-const edgeWidth = (logprob) => (logprob === null || logprob === undefined ? 0.8 : 0.8 + 2.6 * Math.sqrt(Math.exp(logprob / NATS)));
+const edgeWidth = (logprob) => 0.8 + 2.6 * Math.sqrt(chance(logprob));

@@ -13,6 +13,13 @@ function mount(root, view, hooks = {}) {
   return { update: (next) => player.update(next), destroy: () => player.destroy(), player };
 }
 
+// Scrolls the stage until an item is inside it, if it is not.
+function reveal(stage, { x, y, width }) {
+  const inside = (from, to, start, size) => from >= start && to <= start + size;
+  if (!inside(y - 12, y + 12, stage.scrollTop, stage.clientHeight)) stage.scrollTop = y - stage.clientHeight / 2;
+  if (!inside(x - 12, x + width + 12, stage.scrollLeft, stage.clientWidth)) stage.scrollLeft = x - stage.clientWidth / 2;
+}
+
 // Where a recording opens: the round that accepted the most.
 function bestRound(view) {
   const most = Math.max(...view.rounds.map((round) => round.accepted));
@@ -50,10 +57,11 @@ class Player {
     part("side", { role: "complementary", "aria-label": "Details" });
     part("tip", { role: "tooltip", hidden: true });
     part("toast", { role: "status" });
+    part("said", { "aria-live": "polite" });
     this.root.classList.add("tg-player");
     this.root.replaceChildren(part("heading"), part("textbox"), part("roundbox"),
       element("div", { class: "tg-bar-row" }, this.controls, part("eventbox"), this.tools), this.words,
-      element("div", { class: "tg-main" }, element("div", { class: "tg-frame" }, this.stage, this.tip), this.side), this.toast);
+      element("div", { class: "tg-main" }, element("div", { class: "tg-frame" }, this.stage, this.tip), this.side), this.toast, this.said);
     this.play(false);
   }
 
@@ -238,6 +246,8 @@ class Player {
   showSide() {
     [this.shownSide, this.shownPin] = [this.scene, this.pinned];
     const item = this.scene.byId.get(this.pinned);
+    this.said.textContent = item ? tipOf(this.view, this.round, item).map((part) => part.textContent ?? part).join("") : "";
+    if (item) requestAnimationFrame(() => reveal(this.stage, item));
     const parts = item ? nodeSheet(this.view, this.round, item, (id, open) => this.choose(id, open)) : legend(this.view, this.round);
     this.side.replaceChildren(...parts.filter(Boolean));
   }

@@ -66,7 +66,7 @@ function copiedFrom(round, node) {
 function meter(logprob, kind) {
   if (logprob === null || logprob === undefined) return absent("none");
   return [element("span", { class: "tg-number" }, prob(logprob)),
-    element("span", { class: `tg-meter tg-meter-${kind}`, style: `--p:${Math.exp(logprob / NATS)}` })];
+    element("span", { class: `tg-meter tg-meter-${kind}`, style: `--p:${chance(logprob)}` })];
 }
 
 // What the target thought would come after a node, and what became of the drafted ones among it.
@@ -115,11 +115,12 @@ function stubSheet(view, round, item, choose) {
 }
 
 function legend(view, round) {
-  const fates = ["accepted", "rejected", "unreached", "pruned", "bonus"];
+  const fates = ["accepted", "rejected", "unreached", "pruned", "bonus", "new"];
   if (round.fate.includes("d")) fates.push("discarded");
   const meaning = {
     accepted: "drafted and accepted", rejected: "the target chose otherwise", unreached: "after a rejected token",
     pruned: "not sent to the target", bonus: "the target’s own token", discarded: "after the end of the text",
+    new: "new in the event shown",
   };
   return [
     element("h3", {}, "How to read it"),

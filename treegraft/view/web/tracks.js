@@ -1,6 +1,7 @@
 // The two sliders: the rounds of the run as small columns of tokens, and the events of one round.
 
-const EVENT_GROUP = { prune: "select", verify: "verify", accept: "accept" };
+const EVENT_GROUPS = new Map([["prune", "select"], ["verify", "verify"], ["accept", "accept"]]);
+const groupOf = (event) => EVENT_GROUPS.get(event.kind) || "draft";
 
 class RoundTrack {
   constructor(view, go) {
@@ -31,7 +32,7 @@ class EventTrack {
     this.round = round;
     this.view = view;
     this.steps = round.events.map((event) => element("span", {
-      class: `tg-step tg-step-${EVENT_GROUP[event.kind] || "draft"}`, title: eventTitle(view, event),
+      class: `tg-step tg-step-${groupOf(event)}`, title: eventTitle(view, event),
     }, element("span", { class: "tg-step-name" }, event.title)));
     this.root = element("div", {
       class: "tg-events", role: "slider", tabindex: 0, "aria-label": "Event of the round",

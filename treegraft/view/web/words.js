@@ -22,7 +22,7 @@ function summaryLine(view, round) {
 function eventLine(view, round, number) {
   const event = round.events[number];
   if (!event) return ["No events in this round."];
-  return [element("span", { class: `tg-tag tg-tag-${EVENT_GROUP[event.kind] || "draft"}` }, event.title), " ", ...sentence(view, event.say)];
+  return [element("span", { class: `tg-tag tg-tag-${groupOf(event)}` }, event.title), " ", ...sentence(view, event.say)];
 }
 
 const plain = (parts) => parts.map((part) => (typeof part === "string" ? part : `“${part.textContent}”`)).join("");
