@@ -6,10 +6,15 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from treegraft.models.errors import OfflineError
 from treegraft.models.fetch import fetch
 from treegraft.models.pairs import SMOLLM2
+
+
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -135,10 +135,9 @@ def test_the_next_rejection_opens_the_sheet_of_what_was_rejected(page, app, demo
     visit(page, app, trace=name, round=0, event=0)
     page.keyboard.press("r")
     expect(page.locator(".tg-fate")).to_have_text("rejected")
-    at = parse_qs(urlparse(page.url).query)
-    place(page, round=re.search(r"\d+", page.locator(".tg-round-name").inner_text())[0])
+    page.wait_for_url(re.compile(r"node=\d+"))
     number, node = (int(parse_qs(urlparse(page.url).query)[name][0]) for name in ("round", "node"))
-    assert run.rounds[number].fates[node] == "rejected", at
+    assert run.rounds[number].fates[node] == "rejected"
 
 
 def test_streamlit_does_not_hear_the_keys(page, app, demo):
