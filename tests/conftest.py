@@ -1,4 +1,4 @@
-"""The default pair, fetched once for all tests that need it."""
+"""Settings of the property tests, and the default pair, fetched once for all tests that need it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import settings
 from treegraft.models.errors import OfflineError
 from treegraft.models.fetch import fetch
 from treegraft.models.pairs import SMOLLM2
-
 
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
