@@ -402,7 +402,8 @@ def opened(file: Path) -> Iterator[Trace]:
 @app.command()
 def bench(
     target: Annotated[str, typer.Option(help="A named target, a hub id, a folder or a GGUF file.")] = "smollm2",
-    drafter: Annotated[list[str] | None, typer.Option(help="A drafter to load; by default all of a named target.")] = None,
+    drafter: Annotated[list[str] | None, typer.Option(
+        help="A drafter to load, by name or place; once for each. By default all of a named target.")] = None,
     policy: Annotated[list[str] | None, typer.Option(
         help="NAME, or NAME:SETTING=VALUE,DRAFTER.SETTING=VALUE,...; once for each. By default all that fit.")] = None,
     prompts: Annotated[Path | None, typer.Option(
@@ -410,10 +411,12 @@ def bench(
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many prompts.")] = None,
     max_new_tokens: Annotated[int, typer.Option(min=2, help="Longest answer, in tokens.")] = 120,
     repeats: Annotated[int, typer.Option(min=1, help="How often each row decodes each prompt.")] = 5,
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; by default what the device is fast in.")] = None,
+    dtype: Annotated[str | None, typer.Option(
+        help="float32, bfloat16 or float16; by default what the device is fast in.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cuda:1, mps or cpu; by default the first there is.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all measurements to this new file.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables to this file, or into their place in it.")] = None,
+    markdown: Annotated[Path | None, typer.Option(
+        help="Write the tables to this new file, or into their place in one that there is.")] = None,
 ) -> None:
     """Measure policies against transformers' own decoding on the same loaded models."""
     from treegraft.bench import command

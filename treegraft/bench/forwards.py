@@ -1,4 +1,4 @@
-"""What single forwards cost: the engine against the bare model, a tree against its root, a drafter against the target."""
+"""What single forwards cost: engine against bare model, a tree against its root, a drafter against the target."""
 
 from __future__ import annotations
 

@@ -47,8 +47,9 @@ class Machine:
 def describe_machine(device: torch.device, memory_kept: bool) -> Machine:
     host = describe_host()
     return Machine(
-        cpu=cpu_name(), system=f"{platform.system()} {platform.machine()}", cores=available_cores(), threads=host.threads,
-        accelerator=host.accelerator if device.type == "cuda" else "", fast_bf16=has_fast_bf16(device),
+        cpu=cpu_name(), system=f"{platform.system()} {platform.machine()}", cores=available_cores(),
+        threads=host.threads, accelerator=host.accelerator if device.type == "cuda" else "",
+        fast_bf16=has_fast_bf16(device),
         load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None, memory_kept=memory_kept,
         python=host.python, torch=host.torch, transformers=host.transformers, treegraft=host.treegraft)
 

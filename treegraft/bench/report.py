@@ -12,8 +12,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from treegraft.analysis.text import visible
+from treegraft.bench.forwards import CONTEXT
 from treegraft.bench.rows import BenchError
 from treegraft.bench.runner import Bench
+from treegraft.bench.samples import BARE, VERIFY
 from treegraft.bench.summary import RowSummary, Spread, forward_ratios, summarise
 from treegraft.view.tables import add_row, number, percent, table
 
@@ -45,14 +47,15 @@ def speed_grid(rows: Sequence[RowSummary]) -> Grid:
         "Speed", ("row", "tokens/s", "x generate", "x on the whole set", "x own plain", "tau", "same text", "near ties",
                   "differ"),
         [(row.name, number(row.tokens_per_second.median, 1), figures(row.over_generate), middle(row.set_over_generate),
-          middle(row.over_plain), number(row.tau), str(row.same), str(row.near_ties), str(row.differing)) for row in rows],
+          middle(row.over_plain), number(row.tau), str(row.same), str(row.near_ties), str(row.differing))
+         for row in rows],
         ("tokens/s: new tokens over time on the whole prompt set, prefill included; median over the repeats.",
          "x generate: ratio of tokens/s to transformers' plain `generate`, taken for each repeat and prompt; median "
-         "(quartiles). x on the whole set: the same ratio of all prompts together, median over the repeats. x own plain: "
-         "the first ratio to our own loop without drafting.",
+         "(quartiles). x on the whole set: the same ratio of all prompts together, median over the repeats. "
+         "x own plain: the first ratio, to our own loop without drafting.",
          "tau: 1 + accepted tokens / verifications; for `generate`, new tokens / forwards of the target.",
-         "same text, near ties, differ: prompts whose output equals plain `generate`'s, differs first where the target's "
-         "two best tokens are so close that rounding decides, and differs otherwise."))
+         "same text, near ties, differ: prompts whose output equals plain `generate`'s, differs first where the "
+         "target's two best tokens are so close that rounding decides, and differs otherwise."))
 
 
 def time_grid(rows: Sequence[RowSummary]) -> Grid:
@@ -61,11 +64,11 @@ def time_grid(rows: Sequence[RowSummary]) -> Grid:
         "Time in our loop", ("row", "prefill", *PHASES, "host", "recorder", "time with recording"),
         [(row.name, percent(row.prefill), *(percent(row.phases.get(phase, 0)) for phase in PHASES), shares(row.host),
           shares(row.recording), figures(row.recorded_time, 3)) for row in rows],
-        ("prefill: share of the run. " + ", ".join(PHASES) + ": shares of the rounds. host: share of the rounds outside of "
+        (f"prefill: share of the run. {', '.join(PHASES)}: shares of the rounds. host: share of the rounds outside of "
          "model forwards; median (quartiles) over repeats and prompts.",
-         "recorder: its own time over that of the loop. time with recording: that of `record`, which writes a trace file, "
-         "over that of the bare loop on the same prompt and repeat. The chat template, the tokenizer and the trace's "
-         "header are in it."))
+         "recorder: its own time over that of the loop. time with recording: that of `record`, which writes a trace "
+         "file, over that of the bare loop on the same prompt and repeat. The chat template, the tokenizer and the "
+         "trace's header are in it."))
 
 
 def forward_grids(bench: Bench) -> Iterator[Grid]:
@@ -76,9 +79,9 @@ def forward_grids(bench: Bench) -> Iterator[Grid]:
             "Single forwards", ("forward", "tokens", "ms", "compared with", "ratio"),
             [(ratio.what, str(ratio.tokens), number(ratio.milliseconds, 1), ratio.against, figures(ratio.spread))
              for ratio in ratios],
-            ("Behind a context of 256 tokens, alternating; ratios in one turn, median (quartiles). bare model call: the "
-             "model with transformers' own cache and mask. verify: mask, forward and the choice of a token after every "
-             "node of a chain.",))
+            (f"Behind a context of {CONTEXT} tokens, alternating; ratios in one turn, median (quartiles). {BARE}: the "
+             f"model with transformers' own cache and mask. {VERIFY}: mask, forward and the choice of a token after "
+             "every node of a chain.",))
 
 
 def middle(values: Spread | None) -> str:
@@ -103,13 +106,13 @@ def conditions(bench: Bench) -> list[str]:
         + (f"; {machine.accelerator}" if machine.accelerator else ""),
         f"{setup.target} ({setup.parameters / 1e6:.0f} M parameters), {setup.dtype} on {setup.device}; fast bfloat16: "
         f"{'yes' if machine.fast_bf16 else 'no'}; freed memory kept: {'yes' if machine.memory_kept else 'no'}",
-        f"prompts: {setup.prompts} ({setup.prompt_tokens} tokens), new tokens: up to {setup.max_new_tokens} each, greedy, "
-        f"batch size 1; repeats: {setup.repeats}, rows alternating, warm-up dropped",
+        f"prompts: {setup.prompts} ({setup.prompt_tokens} tokens), new tokens: up to {setup.max_new_tokens} each, "
+        f"greedy, batch size 1; repeats: {setup.repeats}, rows alternating, warm-up dropped",
         f"Python {machine.python}, torch {machine.torch}, transformers {machine.transformers}, "
         f"treegraft {machine.treegraft}"]
     if machine.is_busy:
-        lines.append(f"The machine was busy: load {machine.load:.1f} on {machine.cores} cores before the start. Measure "
-                     "again when it is quiet.")
+        lines.append(f"The machine was busy: load {machine.load:.1f} on {machine.cores} cores before the start. "
+                     "Measure again when it is quiet.")
     if bench.interrupted:
         pairs = len({(sample.repeat, sample.prompt) for sample in bench.samples})
         lines.append(f"Interrupted after {pairs} of {setup.repeats * setup.prompts} passes over the rows.")

@@ -218,7 +218,7 @@ def fitting(pair: Pair) -> Iterator[str]:
 
 
 def parse_policy(text: str, pair: Pair) -> tuple[Policy, Pair]:
-    """A policy with its settings, and the pair with those of its drafters, from `NAME:setting=value,DRAFTER.setting=...`.
+    """A policy and the pair, both with the settings in `NAME:SETTING=VALUE,DRAFTER.SETTING=VALUE,...`.
 
     Errors: `BenchError`, `SettingError`.
     """
@@ -230,7 +230,7 @@ def parse_policy(text: str, pair: Pair) -> tuple[Policy, Pair]:
     for part in rest.split(",") if rest else []:
         setting, equals, value = part.partition("=")
         if not (setting and equals):
-            raise BenchError(f"--policy was {text!r}; write it as NAME:SETTING=VALUE,..., e.g. eagle2:budget=15,depth=4.")
+            raise BenchError(f"--policy was {text!r}; write it as NAME:SETTING=VALUE,..., like eagle2:budget=15.")
         drafter, dot, inner = setting.rpartition(".")
         (others.setdefault(drafter, {}) if dot else own)[inner] = value
     return POLICIES[name].from_text(own), with_settings(pair, others)

@@ -90,9 +90,9 @@ def ask(pair: Pair, prompts: Sequence[Prompt], max_new_tokens: int) -> list[Ques
         messages = prompt.conversation()
         tokens, _ = encode_prompt(pair.target.tokenizer, messages)
         if len(tokens) + max_new_tokens > pair.target.context_limit:
-            raise BenchError(f"prompt {prompt.id} has {len(tokens)} tokens, and {max_new_tokens} new ones do not fit into "
-                             f"the context of {pair.target.name}, {pair.target.context_limit} tokens. Leave the prompt "
-                             "out, or lower --max-new-tokens.")
+            raise BenchError(f"prompt {prompt.id} has {len(tokens)} tokens, and {max_new_tokens} new ones do not fit "
+                             f"into the context of {pair.target.name}, {pair.target.context_limit} tokens. Leave the "
+                             "prompt out, or lower --max-new-tokens.")
         questions.append(Question(number, tuple(messages), tokens))
     return questions
 
@@ -126,7 +126,7 @@ def measure(rows: Sequence[Row], questions: Sequence[Question], repeats: int, li
 
 
 def schedule(rows: Sequence[Row], prompts: int, repeats: int) -> Iterator[tuple[int, int, Row]]:
-    """(repeat, prompt number, row): all rows directly one after another for each prompt, another one first each time."""
+    """(repeat, prompt number, row): for each prompt all rows one after another, another one first each time."""
     for repeat in range(repeats):
         for prompt in range(prompts):
             first = (repeat + prompt) % len(rows)

@@ -20,8 +20,8 @@ class Sample:
     something, `accepted` the tokens that they added beyond one each. `recorded` tells the rows apart that write a trace
     while they decode; `recording` is the recorder's own share of their time.
 
-    Our own loop also says where its time went: `prefill`, the `phases` of all rounds, and the model `forwards` inside of
-    them.
+    Our own loop also says where its time went: `prefill`, the `phases` of all rounds, and the model `forwards` inside
+    of them.
     """
 
     row: str

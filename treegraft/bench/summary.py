@@ -43,7 +43,8 @@ class RowSummary:
     tokens/s to plain `generate` and to our own plain loop, a value a repeat and prompt; `set_over_generate` is the
     ratio over the whole set, a value a repeat. `phases`, `host` (time outside model forwards) are shares of the
     rounds, `prefill` is a share of the run. `recording` is the recorder's own time over that of the decode loop without
-    it, `recorded_time` the time of a whole run with recording over one without. `same`, `near_ties` and `differing` count prompts.
+    it, `recorded_time` the time of a whole run with recording over one without. `same`, `near_ties` and `differing`
+    count prompts.
     """
 
     name: str
@@ -63,7 +64,7 @@ class RowSummary:
 
 
 def complete(samples: Sequence[Sample], rows: int) -> list[Sample]:
-    """The samples of those repeats and prompts that all `rows` have finished; an interrupt leaves the last one undone."""
+    """The samples of those repeats and prompts that all `rows` have finished; an interrupt leaves one undone."""
     done = Counter((sample.repeat, sample.prompt) for sample in samples)
     return [sample for sample in samples if done[sample.repeat, sample.prompt] == rows]
 
@@ -111,12 +112,13 @@ def paired(mine: Sequence[Sample], base: Sequence[Sample], value: Callable[[Samp
 
 
 def set_speeds(samples: Sequence[Sample]) -> dict[int, float]:
-    """Tokens a second over all prompts, by repeat."""
-    tokens, time = Counter(), Counter()
+    """Tokens a second over all prompts, by repeat; without the one that an interrupt cut, if there are others."""
+    tokens, time, prompts = Counter(), Counter(), Counter(sample.repeat for sample in samples)
     for sample in samples:
         tokens[sample.repeat] += sample.tokens
         time[sample.repeat] += sample.microseconds
-    return {repeat: tokens[repeat] * 1e6 / time[repeat] for repeat in tokens}
+    whole = max(prompts.values(), default=0)
+    return {repeat: tokens[repeat] * 1e6 / time[repeat] for repeat in tokens if prompts[repeat] == whole}
 
 
 # --- single forwards ------------------------------------------------------------------------------------------------
