@@ -29,9 +29,10 @@ WINDOW_BYTES = 1_500_000
 """The most rounds, and about the most JSON, that one view holds; the player asks for more when it gets there."""
 
 LABEL_LENGTH = 80
+TITLE_LENGTH = 120
 TEXT_LENGTH = 300
 PROMPT_LENGTH = 4000
-"""Longest display text of a token in the tree, of a token in the output, and of the prompt, in characters."""
+"""Longest display text of a token in the tree, a title, a token in the output, and the prompt, in characters."""
 
 FATES = {"root": "o", "accepted": "a", "rejected": "r", "unreached": "u", "pruned": "p", "discarded": "d"}
 """One letter a fate: the fates of a round are one string."""
@@ -180,7 +181,7 @@ def prompt_text(run: Run) -> str:
 
 def title(run: Run) -> str:
     """The beginning of the prompt on one line, for headings and lists."""
-    return cut(visible(" ".join(prompt_text(run).split())), LABEL_LENGTH)
+    return cut(visible(" ".join(prompt_text(run).split())), TITLE_LENGTH)
 
 
 def label(piece: bytes | None) -> str:
