@@ -1,0 +1,377 @@
+"""Recording in a worker thread, for somebody who watches: a queue, loaded pairs, and snapshots of how far a run is.
+
+A page must not decode in its own thread, where the next click would break a round off half-way. Runs take turns, so
+that none slows another down and times mean what they say. torch is imported when a run begins.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import time
+import traceback
+import unicodedata
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from treegraft.home import recordings
+from treegraft.models.errors import ModelError
+from treegraft.models.fetch import Progress, WheelModel, fetch
+from treegraft.prompts import bundled
+from treegraft.settings import SettingError
+from treegraft.trace import Run, TracedRound, TraceError, Writer
+from treegraft.trace import open as open_trace
+from treegraft.trace.records import Header
+
+if TYPE_CHECKING:
+    from treegraft.models import Pair
+    from treegraft.policies import Policy
+
+State = Literal["queued", "loading", "decoding", "finished", "stopped", "failed"]
+
+MAX_PAIRS = 2
+"""Pairs that stay loaded; the one that was used longest ago makes room for another."""
+
+CONVERSATION = "conversation"
+"""Group of the runs in a trace that are turns of one conversation."""
+
+SLUG_LENGTH = 40
+
+MEMORY_SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "failed to allocate")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to record.
+
+    `models` are the drafters to load (None: those of the named pair), `drafters` the ones for the policy's roles
+    (None: the first that fit). `prompt` is a text, or the messages of a chat whose earlier turns lie in the trace
+    `earlier`; `turn` counts them.
+    """
+
+    target: str
+    policy: Policy
+    prompt: str | list[dict[str, str]]
+    models: tuple[str, ...] | None = None
+    drafters: tuple[str, ...] | None = None
+    max_new_tokens: int = 256
+    stop: tuple[str, ...] = ()
+    earlier: Path | None = None
+    turn: int = 0
+
+    @property
+    def question(self) -> str:
+        """What the user asks in this turn."""
+        return self.messages[-1]["content"]
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The conversation up to this question."""
+        return [{"role": "user", "content": self.prompt}] if isinstance(self.prompt, str) else self.prompt
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """How far a worker is, at one moment.
+
+    While it loads, `stage` says what is being done and `fraction` how much of it (None: not known). `run` holds the
+    rounds so far (None before the first one), `accepted`, `tokens` and `microseconds` sum them up. `path` is the trace,
+    once there is something in it. `started` and `ended` are seconds since the epoch. `error` is for the user.
+    """
+
+    state: State = "queued"
+    ahead: int = 0
+    """Runs of other sessions that come first."""
+    stage: str = ""
+    fraction: float | None = None
+    run: Run | None = None
+    tokens: int = 0
+    accepted: int = 0
+    microseconds: int = 0
+    path: Path | None = None
+    started: float = 0.0
+    ended: float = 0.0
+    error: str = ""
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in ("queued", "loading", "decoding")
+
+    @property
+    def seconds(self) -> float:
+        """Since its start, up to its end."""
+        return (self.ended or time.time()) - self.started if self.started else 0.0
+
+    @property
+    def rounds(self) -> int:
+        return len(self.run.rounds) if self.run else 0
+
+    @property
+    def tau(self) -> float | None:
+        """Mean acceptance length so far, the bonus counted."""
+        return 1 + self.accepted / self.rounds if self.rounds else None
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Over the decode loop from the start of reading the prompt."""
+        return self.tokens * 1e6 / self.microseconds if self.microseconds else None
+
+
+# --- turns of a conversation ----------------------------------------------------------------------------------------
+
+
+def first_turn(text: str) -> str | list[dict[str, str]]:
+    """The prompt for `text`: itself, or with what goes before it where it is an example that has a history."""
+    return next((one.conversation() for one in bundled() if one.history and one.turns[0] == text), text)
+
+
+def next_turn(request: Request, now: Snapshot, text: str) -> Request:
+    """The request that asks `text` after the answer to `request`."""
+    from treegraft.batch import answer
+
+    said = {"role": "assistant", "content": answer(now.run)}
+    return replace(request, prompt=[*request.messages, said, {"role": "user", "content": text}], earlier=now.path,
+                   turn=request.turn + 1)
+
+
+def suggested_turn(request: Request) -> str | None:
+    """What a bundled prompt asks after the turn that `request` is."""
+    later = request.turn + 1
+    return next((one.turns[later] for one in bundled()
+                 if len(one.turns) > later and one.turns[request.turn] == request.question), None)
+
+
+# --- workers --------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """A task in a thread of its own. Its snapshot is replaced as a whole, so that any thread may read it."""
+
+    def __init__(self) -> None:
+        self._now = Snapshot()
+        self._stopping = threading.Event()
+
+    def start(self) -> Self:
+        threading.Thread(target=self._work_to_end, name=type(self).__name__, daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """Ask it to stop; it does so after the current round or stage."""
+        self._stopping.set()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def snapshot(self) -> Snapshot:
+        return self._now
+
+    def _work(self) -> dict[str, object]:
+        """Do the task; returns the last news for the snapshot."""
+        raise NotImplementedError
+
+    def _work_to_end(self) -> None:
+        self._tell(started=time.time())
+        try:
+            news = self._work()
+        except KeyboardInterrupt:
+            news = {"state": "stopped"}
+        except Exception as error:  # of any kind: nobody else sees what goes wrong in a thread
+            if is_out_of_memory(error):
+                _pairs.clear()
+            news = {"state": "failed", "error": explain(error)}
+        self._tell(**news, ended=time.time())
+
+    def _tell(self, **news: object) -> None:
+        self._now = replace(self._now, **news)
+
+    def _progress(self, stage: str, fraction: float | None) -> None:
+        self._heed_stop()
+        self._tell(state="loading", stage=stage, fraction=fraction)
+
+    def _heed_stop(self) -> None:
+        if self.is_stopping:
+            raise KeyboardInterrupt
+
+
+class LiveFetch(Worker):
+    """Fetches a named target."""
+
+    def __init__(self, model: WheelModel) -> None:
+        super().__init__()
+        self._model = model
+
+    def _work(self) -> dict[str, object]:
+        self._progress("starting", None)
+        fetch(self._model, self._progress)
+        return {"state": "finished"}
+
+
+class LiveRun(Worker):
+    """Records one run into `folder`, by default `recordings()`. `start` it, look at `snapshot()`, perhaps `stop` it."""
+
+    def __init__(self, request: Request, folder: Path | None = None) -> None:
+        super().__init__()
+        self.request = request
+        self._folder = folder
+
+    def stop(self) -> None:
+        super().stop()
+        queue.wake()
+
+    def snapshot(self) -> Snapshot:
+        now = self._now
+        return replace(now, ahead=queue.ahead(self)) if now.state == "queued" else now
+
+    def _work(self) -> dict[str, object]:
+        with queue.turn(self):
+            self._progress("starting", None)
+            pair = load_pair(self.request, self._progress)
+            self._heed_stop()
+            self._tell(state="decoding")
+            path = new_path(self._folder or recordings(), self.request)
+            run = self._record(pair, Writer(path))
+        return {"state": "stopped" if run.end.reason == "interrupted" else "finished", "run": run, "path": path,
+                "tokens": run.end.new_tokens, "microseconds": run.end.microseconds}
+
+    def _record(self, pair: Pair, writer: Writer) -> Run:
+        try:
+            with writer:
+                if self.request.earlier:
+                    copy_turns(self.request.earlier, writer)
+                return decode(pair, self.request, writer, self._see)
+        except BaseException:
+            if not self._now.rounds:  # a trace that broke off before its first round is of no use
+                with suppress(OSError):
+                    writer.path.unlink()
+            raise
+        finally:
+            if self._now.rounds:
+                self._tell(path=writer.path)
+
+    def _see(self, round: TracedRound) -> None:
+        """Take in a round that has just ended."""
+        run, now = round.run, self._now
+        if round.index == 0:
+            now = replace(now, tokens=1, microseconds=run.prefill.microseconds if run.prefill else 0)
+        seen = Run(run.header, run.pieces, run.prefill, run.records[:], None)
+        self._tell(run=seen, tokens=now.tokens + round.outcome.taken, accepted=now.accepted + round.accepted,
+                   microseconds=now.microseconds + round.record.times.get("total", 0))
+        self._heed_stop()
+
+
+# --- one at a time --------------------------------------------------------------------------------------------------
+
+
+class Queue:
+    """Lets runs decode one at a time, first come, first served."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[Worker] = []
+
+    @contextmanager
+    def turn(self, worker: Worker) -> Iterator[None]:
+        """Wait for the turn of `worker`, and hold it. Raises `KeyboardInterrupt` if it is stopped before."""
+        try:
+            with self._changed:
+                self._waiting.append(worker)
+                self._changed.wait_for(lambda: self._waiting[0] is worker or worker.is_stopping)
+            if worker.is_stopping:
+                raise KeyboardInterrupt
+            yield
+        finally:
+            with self._changed:
+                self._waiting.remove(worker)
+                self._changed.notify_all()
+
+    def ahead(self, worker: Worker) -> int:
+        """How many come before `worker`."""
+        with self._changed:
+            return self._waiting.index(worker) if worker in self._waiting else 0
+
+    def wake(self) -> None:
+        """Let those that wait look whether they were stopped."""
+        with self._changed:
+            self._changed.notify_all()
+
+
+queue = Queue()
+_pairs: OrderedDict[tuple, Pair] = OrderedDict()
+
+
+def load_pair(request: Request, progress: Progress) -> Pair:
+    """The pair of `request`, kept from earlier runs if it was among the last `MAX_PAIRS`. Called in turn only."""
+    key = (request.target, request.models)
+    if key not in _pairs:
+        while len(_pairs) >= MAX_PAIRS:
+            _pairs.popitem(last=False)
+        progress("starting torch", None)
+        from treegraft.models import load
+
+        _pairs[key] = load(request.target, request.models, progress=progress)
+    _pairs.move_to_end(key)
+    return _pairs[key]
+
+
+def decode(pair: Pair, request: Request, writer: Writer, on_round: Callable[[TracedRound], None]) -> Run:
+    """Record the run of `request`."""
+    from treegraft.run import record
+
+    return record(pair, request.prompt, request.policy, drafters=request.drafters, writer=writer,
+                  group=CONVERSATION if request.earlier else "", turn=request.turn,
+                  max_new_tokens=request.max_new_tokens, stop=request.stop, on_round=on_round).run
+
+
+def copy_turns(trace: Path, writer: Writer) -> None:
+    """Write the turns in `trace` again, as the beginning of a conversation."""
+    for record in open_trace(trace).records():
+        if isinstance(record, Header):
+            record.group = CONVERSATION
+        writer.write(record)
+
+
+# --- files and errors -----------------------------------------------------------------------------------------------
+
+
+def new_path(folder: Path, request: Request) -> Path:
+    """A new name in `folder`: the beginning of the question, policy and time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = unicodedata.normalize("NFKD", request.question).encode("ascii", "ignore").decode().lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain)[:SLUG_LENGTH].strip("-")
+    stem = "-".join(filter(None, (words, request.policy.name, f"{datetime.now():%Y%m%d-%H%M%S}")))
+    names = (f"{stem}{suffix}.jsonl.zst" for suffix in ("", *(f"-{number}" for number in range(2, 1000))))
+    return next(folder / name for name in names if not (folder / name).exists())
+
+
+def explain(error: Exception) -> str:
+    """What to tell the user about an error; one that nobody foresaw also goes to the terminal in full."""
+    if isinstance(error, (ModelError, SettingError, TraceError)):
+        return str(error)
+    if isinstance(error, ImportError):
+        return (f"Recording needs torch and transformers, and they could not be imported: {error}. Install them with "
+                "`pip install -r requirements.txt`; recordings can be opened without them.")
+    if is_out_of_memory(error):
+        return ("The memory of this machine is full. Choose a smaller model, a smaller budget or fewer new tokens, "
+                "then record again.")
+    if isinstance(error, OSError):
+        return (f"The recording could not be written: {error.strerror or error} ({error.filename or recordings()}). "
+                "Set TREEGRAFT_HOME to a folder that you can write to, then start the app again.")
+    from treegraft.models.cache import UnsupportedModel
+    from treegraft.run import RunError
+
+    if isinstance(error, (RunError, UnsupportedModel)):
+        return str(error)
+    traceback.print_exception(error, file=sys.stderr)
+    return (f"Something went wrong that treegraft did not foresee: {type(error).__name__}: {error}. What was recorded "
+            "until then is kept, and the terminal shows where it happened.")
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or any(sign in str(error).lower() for sign in MEMORY_SIGNS)
