@@ -15,7 +15,7 @@ TEMPLATE = "{% for message in messages %}<s>{{ message.content }}</s>{% endfor %
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A target and a drafter."""
+    """A target, and a drafter with the same weights."""
     place = tmp_path_factory.mktemp("models")
     tokenizer = byte_level(chat_template=TEMPLATE)
     sizes = {"max_position_embeddings": 512}

@@ -14,17 +14,25 @@ NEW_TOKENS = 24
 POLICIES = ["plain", "chain:length=3", "lookup", "eagle2:budget=7,top_k=3,depth=3,small.draft_vocab=200"]
 
 
+LONG = "Say it twice."
+ENDS_EARLY = "The quick brown fox, the quick brown fox, the quick"
+
+
+def ask(pair, text: str) -> Question:
+    messages = ({"role": "user", "content": text},)
+    return Question(0, messages, encode_prompt(pair.target.tokenizer, messages)[0])
+
+
 @pytest.fixture(scope="module")
 def question(tiny_pair) -> Question:
-    messages = ({"role": "user", "content": "The quick brown fox, the quick brown fox, the quick"},)
-    return Question(0, messages, encode_prompt(tiny_pair.target.tokenizer, messages)[0])
+    return ask(tiny_pair, LONG)
 
 
-@pytest.fixture(scope="module")
-def samples(tiny_pair, question, tmp_path_factory):
+@pytest.fixture(scope="module", params=[LONG, ENDS_EARLY])
+def samples(tiny_pair, request, tmp_path_factory):
     rows = build_rows(tiny_pair, POLICIES, NEW_TOKENS, tmp_path_factory.mktemp("traces"))
     with bare_settings(tiny_pair):
-        return [row.measure(question, repeat=3) for row in rows]
+        return [row.measure(ask(tiny_pair, request.param), repeat=3) for row in rows]
 
 
 def test_rows_are_generate_in_three_modes_and_policies_with_and_without_recording(samples):
@@ -36,7 +44,7 @@ def test_rows_are_generate_in_three_modes_and_policies_with_and_without_recordin
 
 def test_all_rows_write_the_same_text(samples):
     assert len({sample.output for sample in samples}) == 1
-    assert 0 < samples[0].tokens <= NEW_TOKENS
+    assert samples[0].tokens == NEW_TOKENS or samples[0].output[-1] == 2
 
 
 def test_accepted_tokens_and_rounds_make_up_the_text(samples):
@@ -63,6 +71,15 @@ def test_our_rows_say_where_their_time_went(samples):
 def test_recording_counts_what_the_bare_loop_counts(samples):
     for silent, recorded in zip(samples[3::2], samples[4::2], strict=True):
         assert (silent.rounds, silent.accepted) == (recorded.rounds, recorded.accepted)
+
+
+@pytest.mark.parametrize("new_tokens", range(2, 8))
+def test_tokens_after_the_end_are_not_accepted(tiny_pair, question, tmp_path, new_tokens):
+    """The tiny drafter has the target's weights and is always right: in the last round it drafts beyond the limit."""
+    for row in build_rows(tiny_pair, ["chain:length=4"], new_tokens, tmp_path)[-2:]:
+        sample = row.measure(question, 0)
+        assert sample.tokens == new_tokens
+        assert (sample.rounds, sample.accepted) == (1 + (new_tokens - 2) // 5, new_tokens - 1 - (new_tokens - 1) // 5)
 
 
 def test_interrupting_a_recording_interrupts_the_benchmark(tiny_pair, question, tmp_path, monkeypatch):
