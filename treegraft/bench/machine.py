@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 from dataclasses import dataclass
@@ -14,16 +13,12 @@ from treegraft.models.device import has_fast_bf16
 from treegraft.run import describe_host
 
 CPU_INFO = Path("/proc/cpuinfo")
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""glibc's names of two settings of `mallopt`."""
-
-HELD_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
 class Machine:
     """Where the numbers were measured. `load` is the machine's load average (processes, 1 minute) before the start;
-    `memory_kept` tells whether freed memory stays with the process, see `keep_memory`."""
+    `memory_kept` tells whether freed memory stays with the process, see `models.memory.keep_memory`."""
 
     cpu: str
     system: str
@@ -67,16 +62,3 @@ def cpu_name() -> str:
 def available_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def keep_memory() -> bool:
-    """Ask the C library to keep freed memory for the next allocation; whether it agreed.
-
-    glibc hands large freed blocks, such as the logits of a tree, back to the system and faults them in again, page by
-    page, at the next round. How often depends on what else was allocated, so times jump without a cause in the code.
-    Both sides of every ratio run in this process and have the same allocator.
-    """
-    if platform.libc_ver()[0] != "glibc":
-        return False
-    library = ctypes.CDLL(None)
-    return all(library.mallopt(setting, HELD_BYTES) == 1 for setting in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD))

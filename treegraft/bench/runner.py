@@ -12,11 +12,12 @@ from pathlib import Path
 
 from treegraft.bench.agreement import NEAR_TIE, differences, target_margin
 from treegraft.bench.forwards import measure_forwards
-from treegraft.bench.machine import Machine, describe_machine, keep_memory
+from treegraft.bench.machine import Machine, describe_machine
 from treegraft.bench.rows import BenchError, Question, Row, bare_settings, build_rows
 from treegraft.bench.samples import Difference, ForwardTime, Sample
 from treegraft.bench.summary import complete
 from treegraft.models import Pair
+from treegraft.models.memory import keep_memory
 from treegraft.models.tokenizer import encode_prompt
 from treegraft.prompts import Prompt
 
