@@ -136,7 +136,7 @@ def test_recorded_probabilities_are_the_targets(pair):
     expected = np.rint(logprobs[walked.tokens].numpy() * 1e5)
     assert np.abs(np.array(walked.logprobs) - expected).max() <= 50
     assert abs(walked.entropy - float(-(logprobs.exp() * logprobs).sum()) * 1e5) <= 500
-    place = {node: logprob for node, logprob in zip(verify.order, verify.logprob, strict=True)}
+    place = dict(zip(verify.order, verify.logprob, strict=True))
     for child, rank in zip(walked.children, walked.ranks, strict=True):
         token = traced.record.nodes.token[child]
         assert rank == int((logprobs > logprobs[token]).sum())

@@ -1,8 +1,9 @@
-"""Settings: what a policy or a drafter lets the user choose, declared once and read by the CLI, the pages and the docs."""
+"""Settings: what a policy or a drafter lets the user choose, declared once for the CLI, the pages and the docs."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +80,16 @@ class Configurable:
         return {item.name: getattr(self, item.name) for item in settings_of(type(self))}
 
     @classmethod
-    def from_text(cls, values: dict[str, str]) -> Configurable:
-        """Make one from typed text, e.g. `{"budget": "32"}`; unknown names are refused with the list of known ones."""
-        known = {item.name: item for item in settings_of(cls)}
-        for name in values:
+    def check_names(cls, names: Iterable[str]) -> None:
+        """Raise `SettingError` for a name that is no setting."""
+        known = [item.name for item in settings_of(cls)]
+        for name in names:
             if name not in known:
                 raise SettingError(f"{cls.name} has no setting {name!r}; it has: {', '.join(known) or 'none'}.")
+
+    @classmethod
+    def from_text(cls, values: dict[str, str]) -> Configurable:
+        """Make one from typed text, e.g. `{"budget": "32"}`; unknown names are refused with the list of known ones."""
+        cls.check_names(values)
+        known = {item.name: item for item in settings_of(cls)}
         return cls(**{name: known[name].parse(text) for name, text in values.items()})

@@ -21,8 +21,9 @@ class Growth:
     `candidates` are the nodes that may be expanded next (new or already there), `match` their match length (0 for
     drafters that do not copy). `created` are the new nodes. `source` and `span`, aligned with `created`, are given by
     drafters that copy from the context: the position copied from (`None` for a token that is not in the context), and
-    the match length of the span. `stopped` are the parents whose children must not be expanded; `raised` are older nodes
-    whose score rose; `final` ends the drafting of this round; `note` says why nothing came.
+    the match length of the span. `stopped` are the parents whose children must not be expanded, `raised` the older
+    nodes whose score rose. `final` ends the drafting of this round; `note` says why nothing
+    came.
     """
 
     created: np.ndarray
@@ -41,8 +42,8 @@ class Growth:
 class Prefilled:
     """What the target's pass over the prompt tells the drafters.
 
-    `root` is the token that the target chose after the prompt. `tokens` and `logprobs` are [prompt, k]: the target's best next tokens at every prompt position and their log-probs
-    in 1e-5 nats, empty where no drafter asked for them.
+    `root` is the token that the target chose after the prompt. `tokens` and `logprobs` are [prompt, k]: the target's
+    best next tokens at every prompt position and their log-probs in 1e-5 nats, empty where no drafter asked for them.
     """
 
     prompt: Sequence[int]
