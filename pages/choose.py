@@ -13,6 +13,7 @@ from treegraft.policies import POLICIES, Policy
 from treegraft.policies.base import Role
 from treegraft.prompts import Prompt, bundled
 from treegraft.settings import Setting, SettingError, settings_of
+from treegraft.view.model import cut
 
 OTHER = "another model"
 MAX_NEW_TOKENS = 8192
@@ -121,7 +122,7 @@ def choose_prompt() -> str:
     if category:
         names = [name for name, example in examples().items() if example.category == category]
         st.selectbox("Example", names, key="example", on_change=take, label_visibility="collapsed", **KEEP,
-                     format_func=lambda name: " ".join(examples()[name].turns[0].split())[:EXAMPLE_LENGTH])
+                     format_func=lambda name: cut(" ".join(examples()[name].turns[0].split()), EXAMPLE_LENGTH))
     return prompt or ""
 
 

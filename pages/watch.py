@@ -43,7 +43,7 @@ def show_fetch(work: LiveFetch, live: bool) -> None:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         st.progress(now.fraction or 0.0, text=f"{now.stage.capitalize()} …")
-        st.button("Stop", on_click=work.stop, disabled=work.is_stopping, key="stop_fetch")
+        st.button("Stop", icon=":material/stop:", on_click=work.stop, disabled=work.is_stopping, key="stop_fetch")
 
 
 def watch(run: LiveRun) -> None:

@@ -80,12 +80,18 @@ class Live {
     const round = this.view.rounds[0], { clientWidth, clientHeight } = this.stage;
     this.drawnWidth = clientWidth;
     this.scene = new Scene(this.view, round, { opened: new Set(), allLabels: false, width: clientWidth - 2,
-      height: clientHeight - 2, best: clientWidth < 560 ? 6 : 12, measure: (words) => this.measure(words) });
+      height: clientHeight - 2, best: clientWidth < 560 ? 4 : 8, measure: (words) => this.measure(words) });
     this.scene.svg.setAttribute("aria-label", plain(sentence(this.view, round.say)));
     this.scene.show(round.events.length - 1);
     this.stage.replaceChildren(this.scene.svg);
-    const rows = this.scene.items.filter((item) => item.kind === "bonus" || "accepted root".includes(item.fate)).map((item) => item.y);
-    this.stage.scrollTop = (Math.min(...rows) + Math.max(...rows) - this.stage.clientHeight) / 2;
+    this.stage.scrollTop = this.middle() - this.stage.clientHeight / 2;
+  }
+
+  // The middle of what was accepted if all of it fits into sight, else its tip.
+  middle() {
+    const walk = this.scene.items.filter((item) => item.kind === "bonus" || "accepted root".includes(item.fate));
+    const rows = walk.map((item) => item.y), top = Math.min(...rows), bottom = Math.max(...rows);
+    return bottom - top < this.stage.clientHeight - 2 * MARGIN ? (top + bottom) / 2 : walk[walk.length - 1].y;
   }
 
   measure(words) {
