@@ -1,4 +1,8 @@
-"""The dashboard: `streamlit run app.py`."""
+"""The dashboard: `streamlit run app.py`.
+
+Each page has a folder below `pages`: Streamlit would take scripts that lie in `pages` itself for pages of their own
+until this one has run.
+"""
 
 from pathlib import Path
 
@@ -9,6 +13,6 @@ ICON = Path(__file__).parent / "assets" / "icon.svg"
 st.set_page_config(page_title="treegraft", page_icon=str(ICON), layout="wide")
 st.logo(str(ICON), size="large")
 st.navigation([
-    st.Page("pages/tree.py", title="Tree", icon=":material/account_tree:", default=True),
-    st.Page("pages/record.py", title="Record", icon=":material/fiber_manual_record:"),
+    st.Page("pages/tree/page.py", title="Tree", icon=":material/account_tree:", default=True),
+    st.Page("pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),
 ], position="top").run()

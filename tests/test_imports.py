@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = [*(ROOT / "treegraft").rglob("*.py"), ROOT / "app.py", *(ROOT / "pages").glob("*.py")]
+SOURCES = [*(ROOT / "treegraft").rglob("*.py"), ROOT / "app.py", *(ROOT / "pages").rglob("*.py")]
 HEAVY = {"torch", "transformers", "accelerate", "safetensors"}
 LIGHT_PLACES = ("treegraft/trace", "treegraft/analysis", "treegraft/view", "treegraft/doctor", "pages", "app.py")
 NUMPY_ONLY = ("treegraft/tree.py", "treegraft/policies", "treegraft/drafters/base.py", "treegraft/drafters/lookup.py",

@@ -13,7 +13,7 @@ from tests.strategies import make_run, write_runs
 from treegraft.view.library import DEMOS
 from treegraft.view.model import WINDOW_ROUNDS
 
-PAGE = Path(__file__).parents[2] / "pages" / "tree.py"
+PAGE = Path(__file__).parents[2] / "pages" / "tree" / "page.py"
 SECONDS = 60
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages.choose import (
+from pages.record.choose import (
     choose_drafters,
     choose_limits,
     choose_models,
     choose_policy,
     choose_prompt,
 )
-from pages.watch import plain, watch, watch_fetch
+from pages.record.watch import plain, watch, watch_fetch
 from treegraft.live import LiveFetch, LiveRun, Request, Snapshot, first_turn, next_turn, suggested_turn
 from treegraft.models.pairs import PAIRS
 

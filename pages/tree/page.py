@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from pages.choose_trace import choose_run, choose_trace, open_trace
+from pages.tree.choose import choose_run, choose_trace, open_trace
 from treegraft.analysis.text import visible
 from treegraft.trace import Run, TraceError
 from treegraft.view.export import node_rows, nodes_csv, replay_html
