@@ -1,7 +1,7 @@
 """The dashboard: `streamlit run app.py`.
 
-Each page has a folder below `pages`: Streamlit would take scripts that lie in `pages` itself for pages of their own
-until this one has run.
+Each page has a folder below `pages`: until this script has run once, Streamlit takes scripts that lie in `pages`
+itself for pages of their own.
 """
 
 from pathlib import Path
