@@ -239,7 +239,7 @@ class Player {
     this.shownRound = this.round;
     this.text.show(round);
     this.rounds.show(round);
-    this.roundName.replaceChildren("Round ", element("strong", {}, `${round}`), element("span", { class: "tg-quiet" }, ` of ${this.view.total}`));
+    this.roundName.replaceChildren("Round ", element("strong", {}, `${round}`), element("span", { class: "tg-quiet" }, ` of 0 to ${this.view.total - 1}`));
     this.summary.replaceChildren(...summaryLine(this.view, this.round));
   }
 
