@@ -11,12 +11,21 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import load_file, save_file
+from transformers import (
+    AutoModelForCausalLM,
+    BloomConfig,
+    FalconConfig,
+    GPTNeoConfig,
+    Llama4TextConfig,
+    MptConfig,
+)
 
 from tests.models import tokenizers_of
 from tests.models.tiny_folders import save_gguf, save_llama
 from treegraft.models import load
 from treegraft.models.errors import DeviceError, LoadError
 from treegraft.models.pairs import DRAFTERS, PAIRS, DrafterSpec
+from treegraft.settings import SettingError
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,6 +85,27 @@ def test_a_model_with_recurrent_state_is_refused(tmp_path):
         load_tiny(tmp_path)
 
 
+@pytest.mark.parametrize(("config", "words"), [
+    (BloomConfig(vocab_size=400, hidden_size=32, n_layer=1, n_head=4), "derives the places of tokens"),
+    (MptConfig(vocab_size=400, d_model=32, n_layers=1, n_heads=4), "derives the places of tokens"),
+    (FalconConfig(vocab_size=400, hidden_size=32, num_hidden_layers=1, num_attention_heads=4, alibi=True),
+     "derives the places of tokens"),
+    (GPTNeoConfig(vocab_size=400, hidden_size=32, num_layers=2, num_heads=4,
+                  attention_types=[[["global", "local"], 1]]),
+     "local attention"),
+    (Llama4TextConfig(vocab_size=400, hidden_size=32, intermediate_size=64, intermediate_size_mlp=64,
+                      num_hidden_layers=1, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+                      num_local_experts=2), "chunked_attention"),
+], ids=lambda value: getattr(value, "model_type", None))
+def test_models_whose_attention_cannot_follow_a_tree_are_refused(config, words, target, tmp_path):
+    """As target and as drafter: a tree would get wrong answers from them without any error."""
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    tokenizers_of.byte_level().save_pretrained(tmp_path)
+    for given in ((tmp_path, None), (target, [str(tmp_path)])):
+        with pytest.raises(LoadError, match=words):
+            load_tiny(*given)
+
+
 def test_the_cache_of_the_target_is_kept_and_grows(target):
     model = load_tiny(target).target
     first = model.cached(32)
@@ -102,6 +132,16 @@ def test_names_and_settings_of_ones_own(target, small):
     assert pair.drafters["copier"].settings["ngram"] == 3
     assert pair.drafters["mini"].settings["draft_vocab"] == 50
     assert pair.drafters["mini"].label == "mini"
+
+
+def test_settings_that_a_drafter_lacks_are_refused(target):
+    with pytest.raises(SettingError, match="lookup has no setting 'nope'; it has: ngram, relax"):
+        load_tiny(target, {"mine": DrafterSpec("lookup", settings={"nope": 1})})
+
+
+def test_one_name_is_no_list_of_drafters(target):
+    with pytest.raises(LoadError, match=r"give a list of names, such as \['lookup'\]"):
+        load_tiny(target, "lookup")
 
 
 @pytest.mark.parametrize(("drafters", "message"), [

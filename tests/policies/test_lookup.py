@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,3 +117,18 @@ def test_next_frontier_ranks_each_candidate_once(candidates, layer, k):
         best[node] = max(best.get(node, 0), match)
     ranked = sorted(best, key=lambda node: (-best[node], -tree.score[node], node))
     assert next_frontier(tree, growth, layer, k).tolist() == (ranked if layer == 1 else ranked[:k])
+
+
+@pytest.mark.parametrize(("limit", "kept", "note"), [
+    (20, 20, ""), (19, 19, "budget 63 clipped to 19: the context ends"),
+    (0, 0, "budget 63 clipped to 0: the context ends")])
+def test_a_tree_is_clipped_only_where_its_nodes_do_not_fit(limit, kept, note):
+    round = draft(Lookup(top_k=4, layers=2), Scripted(4), limit=limit)
+    assert (len(round.kept) - 1, round.note) == (kept, note)
+    assert round.events[-1].budget == (min(63, limit) if note else 63)
+
+
+def test_a_clipped_tree_keeps_the_drafters_own_note():
+    round = Round(DraftTree(9, 1, 100), [Scripted(4)], 2, note="the drafter is tired")
+    Lookup(top_k=4, layers=1).draft(round)
+    assert round.note == "the drafter is tired; budget 63 clipped to 2: the context ends"

@@ -10,13 +10,12 @@ import numpy as np
 import torch
 
 from treegraft.drafters.base import Drafter, Growth, Prefilled, add_topk
-from treegraft.models.cache import CachedModel
+from treegraft.models.cache import CachedModel, position_limit
 from treegraft.models.timing import Stopwatch
 from treegraft.models.topk import top_tokens
 from treegraft.settings import setting
 from treegraft.trace.records import Forward
 from treegraft.tree import DraftTree
-
 
 DEFAULT_ROWS = 2048
 """Rows of its cache before a text asks for more."""
@@ -77,7 +76,7 @@ class LM(Drafter):
 
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
         self._open(max_context + capacity)
-        self._limit = min(max_context, getattr(self.model.config.get_text_config(), "max_position_embeddings", max_context))
+        self._limit = min(max_context, position_limit(self.model.config) or max_context)
         self._stopwatch = Stopwatch(self._cached.device)
         self._cached.reset()
         self._row = np.full(capacity, -1)

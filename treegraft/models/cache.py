@@ -9,8 +9,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
+from treegraft.models.errors import LoadError
 from treegraft.models.timing import Stopwatch
 
 PREFILL_CHUNK = 512
@@ -22,7 +24,7 @@ COST_REPEATS = 3
 """A cost curve: tokens a forward, behind how many cached ones, and how often each is timed."""
 
 
-class UnsupportedModel(ValueError):
+class UnsupportedModel(LoadError):
     """The model's attention or cache cannot carry a draft tree; the text says why."""
 
 
@@ -99,17 +101,17 @@ class CachedModel:
     `max_rows` is how many tokens the cache holds. `vocab` cuts the logits to the tokens that the tokenizer has
     (embedding matrices are often padded). Batch size is 1.
 
-    Errors: `UnsupportedModel` for attention that is neither full nor sliding window.
+    Errors: `UnsupportedModel` for a model whose attention cannot follow a tree.
     """
 
-    def __init__(self, model: torch.nn.Module, max_rows: int, vocab: int | None = None) -> None:
+    def __init__(self, model: PreTrainedModel, max_rows: int, vocab: int | None = None) -> None:
         self.model = model
         self.max_rows = max_rows
         self.vocab = vocab
         self.device = model.get_input_embeddings().weight.device
         self.dtype = model.dtype
         self._cache_argument = cache_argument(model)
-        self._windows = attention_windows(model.config)
+        self._windows = attention_windows(model)
         self._positions = np.zeros(max_rows, np.int64)
         self._cost_points: list[tuple[int, int]] = []
         with torch.inference_mode():
@@ -161,15 +163,17 @@ class CachedModel:
     def cost_points(self) -> list[tuple[int, int]]:
         """[tokens, median microseconds] of forwards over 1 to 64 tokens behind a context of 256; measured once.
 
-        Uses the cache, so not while a text is decoded.
+        Where the cache or the model's positions end before, the context is shorter, and sizes that do not fit are left
+        out. Uses the cache, so not while a text is decoded.
         """
         if not self._cost_points:
-            self._cost_points = [(size, self._time_forward(size)) for size in COST_SIZES]
+            room = min(self.max_rows, position_limit(self.model.config) or self.max_rows)
+            self._cost_points = [(size, self._time_forward(size, min(COST_CONTEXT, room - size)))
+                                 for size in COST_SIZES if size <= room]
             self.reset()
         return self._cost_points
 
-    def _time_forward(self, tokens: int) -> int:
-        context = min(COST_CONTEXT, self.max_rows - tokens)
+    def _time_forward(self, tokens: int, context: int) -> int:
         self._positions[:context] = np.arange(context)
         stopwatch = Stopwatch(self.device)
         for _ in range(1 + COST_REPEATS):
@@ -193,21 +197,32 @@ class CachedModel:
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
-def cache_argument(model: torch.nn.Module) -> str:
+def cache_argument(model: PreTrainedModel) -> str:
     """The name under which the model's forward takes its KV cache."""
     return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
 
-def attention_windows(config) -> dict[str, int | None]:
+def position_limit(config: PreTrainedConfig) -> int | None:
+    """Tokens that the model was made for, None where its configuration does not say."""
+    return getattr(config.get_text_config(), "max_position_embeddings", None)
+
+
+def attention_windows(model: PreTrainedModel) -> dict[str, int | None]:
     """Sliding window (tokens, None for full attention) by layer type, for the layer types that the model has.
 
-    Errors: `UnsupportedModel` for any other kind of attention.
+    Errors: `UnsupportedModel` for any other kind of attention, and for a model that works out positions by itself:
+    the branches of a tree stand side by side in the cache, but each at its own place in the text.
     """
-    config = config.get_text_config()
+    config = model.config.get_text_config()
     window = getattr(config, "sliding_window", None)
     kinds = set(getattr(config, "layer_types", None) or ["sliding_attention" if window else "full_attention"])
+    kinds |= {f"{kind} attention" for kind in getattr(config, "attention_layers", ()) if kind != "global"}
     known = {"full_attention": None, "sliding_attention": window}
     if kinds - known.keys():
         raise UnsupportedModel(f"The model has layers of type {', '.join(sorted(kinds - known.keys()))}; draft trees "
                                f"need full_attention or sliding_attention throughout.")
+    if getattr(config, "alibi", False) or "position_ids" not in inspect.signature(model.forward).parameters:
+        raise UnsupportedModel(f"The {config.model_type} model derives the places of tokens from their order in its "
+                               "cache (as ALiBi does), which the branches of a draft tree do not follow. Use a model "
+                               "that takes position_ids, such as a Llama, Qwen, Mistral or Gemma.")
     return {kind: known[kind] for kind in sorted(kinds)}

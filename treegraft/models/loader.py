@@ -15,7 +15,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from treegraft.drafters import DRAFTERS, drafter_class
 from treegraft.drafters.base import Drafter
 from treegraft.drafters.lm import LM
-from treegraft.models.cache import CachedModel
+from treegraft.models.cache import CachedModel, attention_windows, position_limit
 from treegraft.models.device import pick_device, pick_dtype
 from treegraft.models.errors import LoadError
 from treegraft.models.fetch import Progress, fetch
@@ -100,7 +100,7 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
     machine. `max_context` lowers the target's context (tokens). A named pair is fetched first if it is not here;
     `progress` hears about it.
 
-    Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`).
+    Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`), `SettingError` for a drafter's settings.
     """
     place = pick_device(device)
     wishes = Wishes(pick_dtype(place, dtype), place, trust_remote_code, progress)
@@ -150,6 +150,7 @@ def load_target(given: str | Path, wishes: Wishes) -> TargetModel:
     if model._is_stateful:
         raise LoadError(f"{source} keeps a recurrent state, which cannot follow the branches of a tree. Use a model "
                         "whose layers are all attention.")
+    attention_windows(model)
     return TargetModel(
         name=pair.name if pair else source.name, revision=pair.target.revision if pair else revision(config),
         model=model, tokenizer=tokenizer, context_limit=context_limit(config, tokenizer),
@@ -163,7 +164,7 @@ def revision(config: PreTrainedConfig) -> str:
 
 def context_limit(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase) -> int:
     """Tokens that the model was made for; where its configuration does not say, what its tokenizer says."""
-    return int(getattr(config.get_text_config(), "max_position_embeddings", None) or tokenizer.model_max_length)
+    return int(position_limit(config) or tokenizer.model_max_length)
 
 
 def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
@@ -185,6 +186,8 @@ def wanted_drafters(given: Sequence[str] | Mapping[str, DrafterSpec] | None,
     """
     if given is None:
         return known
+    if isinstance(given, str):
+        raise LoadError(f"drafters was {given!r}; give a list of names, such as [{given!r}].")
     wanted = given if isinstance(given, Mapping) else {}
     for item in [] if wanted else given:
         if item in known:
@@ -197,6 +200,7 @@ def wanted_drafters(given: Sequence[str] | Mapping[str, DrafterSpec] | None,
     for name, spec in wanted.items():
         if spec.kind not in DRAFTERS:
             raise LoadError(f"Drafter {name} is of kind {spec.kind!r}; allowed: {', '.join(DRAFTERS)}.")
+        drafter_class(spec.kind).check_names(spec.settings)
         if spec.kind in BUILDERS and spec.weights is None:
             raise LoadError(f"Drafter {name} needs weights. Give a folder, a hub id or a .gguf file"
                             f"{', or one of: ' + ', '.join(known) if known else ''}.")
@@ -229,6 +233,7 @@ def build_lm(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) 
             raise LoadError(f"{name} cannot draft for {target.name}: their tokens differ ({verdict.details}). Use a "
                             "drafter of the same model family.")
         model = read_model(source, config, target.dtype, target.device, trust_remote_code=wishes.trust_remote_code)
+    attention_windows(model)
     return LM(**spec.settings, model=model, title=name, ranking=read_ranking(source)), verdict
 
 

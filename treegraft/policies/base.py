@@ -14,7 +14,6 @@ from treegraft.settings import Configurable, SettingError
 from treegraft.trace.records import Event, Expand, Prune
 from treegraft.tree import NEG_INF, ROOT, DraftTree
 
-
 MAX_NODES = 8192
 """Most nodes of one tree: bounds the memory of masks and caches."""
 
@@ -52,8 +51,9 @@ class Round:
 
     def prune(self, budget: int) -> None:
         """Keep the best `budget` nodes (root not counted) for the target, fewer where its context ends."""
-        if budget > self.limit:
-            self.note = f"budget {budget} clipped to {self.limit}: the context ends"
+        if min(budget, self.tree.size - 1) > self.limit:
+            clipped = f"budget {budget} clipped to {self.limit}: the context ends"
+            self.note = f"{self.note}; {clipped}" if self.note else clipped
             budget = self.limit
         self.kept = self.tree.best(budget)
         self.events.append(Prune(budget=budget, rule="score", kept=self.kept.tolist()))
