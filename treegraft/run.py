@@ -19,7 +19,7 @@ from treegraft.engine import decode, prefill
 from treegraft.models import Pair
 from treegraft.models.cache import COST_CONTEXT
 from treegraft.models.target import Target
-from treegraft.models.tokenizer import encode_prompt, piece_bytes
+from treegraft.models.tokenizer import encode_prompt, is_unicode, piece_bytes
 from treegraft.policies.base import Policy
 from treegraft.recorder import Recorder
 from treegraft.stop import Stop
@@ -54,24 +54,27 @@ class Recording:
 
 def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *,
            drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
-           max_new_tokens: int = 256, max_context: int | None = None, stop: Sequence[str] = (), raw: bool = False,
+           max_new_tokens: int = 256, max_context: int | None = None, stop: str | Sequence[str] = (), raw: bool = False,
            group: str = "", index: int = 0, turn: int = 0, costs: bool = True,
            on_round: Callable[[TracedRound], None] | None = None) -> Recording:
     """Decode `prompt` (text, or chat messages) with `policy` and record it.
 
     `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
     goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
-    `costs` measures how long forwards over 1 to 64 tokens take, once a pair, for the header. `on_round` is called after every round
-    and may raise `KeyboardInterrupt` to stop; what was recorded until then is kept.
+    `stop` is one text or several that end the answer. `costs` measures how long forwards over 1 to 64 tokens take,
+    once a pair, for the header. `on_round` is called after every round and may raise `KeyboardInterrupt` to stop; what
+    was recorded until then is kept.
 
-    Errors: `RunError` for a prompt or drafters that do not fit; `TraceError` if the trace cannot be written.
+    Errors: `RunError` for arguments that do not fit, `PromptError` for a prompt that the model cannot be asked,
+    `ModelError` for a model that cannot follow a tree; `TraceError` if the trace cannot be written.
     """
+    stop = check_request(policy, max_new_tokens, stop)
     chosen = choose_drafters(pair, policy, drafters)
     tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
     header = describe_run(pair, policy, chosen, records.Prompt(
         tokens=tokens, text=rendered, messages=chat_of(prompt, rendered)))
-    header.decoding = records.Decoding(max_new_tokens=max_new_tokens, max_context=max_context, stop=list(stop),
+    header.decoding = records.Decoding(max_new_tokens=max_new_tokens, max_context=max_context, stop=stop,
                                        eos=sorted(pair.target.eos_ids))
     header.group, header.index, header.turn = group, index, turn
     with ExitStack() as stack:
@@ -84,6 +87,19 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
         run_to_end(recorder, target, policy, chosen, on_round)
     return Recording(recorder.run, Path(out) if out is not None else None)
+
+
+def check_request(policy: Policy, max_new_tokens: int, stop: str | Sequence[str]) -> list[str]:
+    """The texts that end the answer, once it is sure that the arguments are of the right kind. Errors: `RunError`."""
+    if not isinstance(policy, Policy):
+        raise RunError(f"policy was {policy!r}; give a policy with its settings, such as treegraft.Eagle2(budget=32).")
+    if not isinstance(max_new_tokens, int) or max_new_tokens < 1:
+        raise RunError(f"max_new_tokens was {max_new_tokens!r}; allowed: whole numbers from 1.")
+    texts = [stop] if isinstance(stop, str) else list(stop)
+    for text in texts:
+        if not (isinstance(text, str) and text and is_unicode(text)):
+            raise RunError(f"stop had {text!r}; give texts of one or more characters.")
+    return texts
 
 
 def chat_of(prompt: str | Sequence[dict[str, str]], rendered: str) -> list[dict[str, str]] | None:
@@ -137,6 +153,8 @@ def choose_drafters(pair: Pair, policy: Policy, names: Sequence[str] | None) -> 
 
     Errors: `RunError` for an unknown drafter, the wrong number, or one that cannot fill its role.
     """
+    if isinstance(names, str):
+        raise RunError(f"drafters was {names!r}; give a list of names, such as [{names!r}].")
     if names is not None and len(names) != len(policy.roles):
         raise RunError(f"policy {policy.name} takes {len(policy.roles)} drafter(s) "
                        f"({', '.join(role.name for role in policy.roles) or 'none'}); {len(names)} given: "
@@ -160,8 +178,8 @@ def choose_drafters(pair: Pair, policy: Policy, names: Sequence[str] | None) -> 
 def context_size(pair: Pair, prompt: int, new: int, capacity: int, asked: int | None) -> int:
     """How many tokens the caches must hold. Errors: `RunError` where the prompt leaves no room for an answer."""
     limit = pair.target.context_limit
-    if asked is not None and not 2 <= asked <= limit:
-        raise RunError(f"max_context was {asked}; allowed: 2 to {limit}, the context of {pair.target.name}.")
+    if asked is not None and not (isinstance(asked, int) and 2 <= asked <= limit):
+        raise RunError(f"max_context was {asked!r}; allowed: 2 to {limit}, the context of {pair.target.name}.")
     size = asked or min(limit, max(DEFAULT_CONTEXT, prompt + new + capacity))
     if prompt >= size:
         raise RunError(f"the prompt has {prompt} tokens and the context holds {size}: no room for an answer. "

@@ -203,6 +203,25 @@ def test_messages_without_a_template_are_refused():
         encode_prompt(tokenizers_of.byte_level(chat_template=CHATML), [{"role": "user", "content": "Hi"}], raw=True)
 
 
+@pytest.mark.parametrize("text", ["half \ud83d of a smile", "\udcff"])
+@pytest.mark.parametrize("raw", [True, False])
+def test_text_that_is_no_unicode_is_refused(text, raw):
+    with pytest.raises(PromptError, match="half a character"):
+        encode_prompt(tokenizers_of.byte_level(chat_template=CHATML), text, raw=raw)
+
+
+@pytest.mark.parametrize("template", ["{{ 1 / 0 }}", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "{% for %}",
+                                      "{{ messages[5].content + 1 }}", "{{ messages.x.y }}"])
+def test_a_broken_template_is_said(template):
+    with pytest.raises(PromptError, match="chat template refuses"):
+        encode_prompt(tokenizers_of.byte_level(chat_template=template), "Hi")
+
+
+def test_messages_are_mappings():
+    with pytest.raises(PromptError, match="Message 1 lacks a role"):
+        encode_prompt(tokenizers_of.byte_level(chat_template=CHATML), ["Hi"])
+
+
 def test_what_the_template_refuses_is_passed_on():
     with pytest.raises(PromptError, match="roles must start with user"):
         encode_prompt(tokenizers_of.byte_level(chat_template=STRICT), [{"role": "system", "content": "Hi"}])

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Literal
 from weakref import WeakKeyDictionary
 
-from jinja2 import TemplateError
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
@@ -157,7 +156,7 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str | Messages,
     try:
         text = tokenizer.apply_chat_template([dict(message) for message in prompt], tokenize=False,
                                              add_generation_prompt=True)
-    except (TemplateError, TypeError, ValueError) as error:
+    except Exception as error:  # a template is a program of the model's authors and may fail in any way
         raise PromptError(f"The model's chat template refuses these messages: {error}. Most want an optional system "
                           "message, then user and assistant in turn.") from error
     return encode(tokenizer, text, special=False)
@@ -168,14 +167,26 @@ def check_messages(messages: Messages) -> None:
     if not messages:
         raise PromptError("There are no messages. Give at least one with role 'user'.")
     for number, message in enumerate(messages, start=1):
-        if not all(isinstance(message.get(key), str) for key in ("role", "content")):
+        if not (isinstance(message, Mapping) and all(isinstance(message.get(key), str) for key in ("role", "content"))):
             raise PromptError(f"Message {number} lacks a role or a content in text. Each message is like "
                               '{"role": "user", "content": "Hello"}.')
     if not messages[-1]["content"].strip():
         raise PromptError("The last message is empty. Give some text.")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether the text can be written as UTF-8: Python strings may hold halves of characters, as from "\\ud83d"."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def encode(tokenizer: PreTrainedTokenizerBase, text: str, special: bool) -> tuple[list[int], str]:
+    if not is_unicode(text):
+        raise PromptError("The prompt holds half a character (a lone surrogate) or bytes that are not UTF-8. Give it "
+                          "as UTF-8 text.")
     ids = tokenizer(text, add_special_tokens=special)["input_ids"]
     if not ids:
         raise PromptError("The prompt has no tokens. Give some text.")

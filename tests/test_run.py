@@ -1,0 +1,87 @@
+"""What `record` asks of its arguments, and how it runs within small contexts, on tiny random models."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import treegraft as tg
+from tests.models import tokenizers_of
+from tests.models.tiny_folders import save_llama
+from treegraft.models import load
+from treegraft.run import RunError
+
+PROMPT = "the quick brown fox jumps over"
+POLICIES = [tg.Chain(length=4), tg.Eagle2(budget=12, top_k=4, depth=4), tg.Eagle2(budget=1, top_k=1, depth=32),
+            tg.Eagle2(budget=1023, top_k=64, depth=1)]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def target(folders):
+    return save_llama(folders / "target")
+
+
+@pytest.fixture(scope="module")
+def drafters(folders):
+    """The target again, but with a short context, and a model whose positions are learned, so that they end."""
+    torch.manual_seed(5)
+    tokenizer = tokenizers_of.byte_level()
+    learned = folders / "learned"
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), n_embd=32, n_layer=1, n_head=4, n_positions=24))
+    model.save_pretrained(learned)
+    tokenizer.save_pretrained(learned)
+    return {"short": str(save_llama(folders / "short", max_position_embeddings=24)), "learned": str(learned)}
+
+
+def load_tiny(target, drafters=None, **options):
+    return load(target, drafters, device="cpu", dtype="float32", **options)
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    ({"policy": "eagle2"}, "policy was 'eagle2'; give a policy"),
+    ({"policy": tg.Eagle2}, "give a policy with its settings"),
+    ({"max_new_tokens": 0}, "max_new_tokens was 0; allowed: whole numbers from 1"),
+    ({"max_new_tokens": 2.5}, "max_new_tokens was 2.5"),
+    ({"max_new_tokens": None}, "max_new_tokens was None"),
+    ({"max_context": "9"}, "max_context was '9'; allowed: 2 to 128"),
+    ({"max_context": 129}, "max_context was 129"),
+    ({"stop": [""]}, "stop had ''"),
+    ({"stop": ["a", None]}, "stop had None"),
+    ({"stop": "\udcff"}, "stop had"),
+    ({"policy": tg.Lookup(), "drafters": "lookup"}, r"give a list of names, such as \['lookup'\]"),
+])
+def test_arguments_of_the_wrong_kind_are_refused(target, arguments, words):
+    with pytest.raises(RunError, match=words):
+        tg.record(load_tiny(target), PROMPT, **{"policy": tg.Plain(), **arguments})
+
+
+def test_one_stop_text_is_not_taken_letter_by_letter(target):
+    run = tg.record(load_tiny(target), PROMPT, tg.Plain(), max_new_tokens=3, stop="xyz, never written").run
+    assert (run.header.decoding.stop, run.end.reason) == (["xyz, never written"], "length")
+
+
+@pytest.mark.parametrize("context", [2, 4, 40])
+def test_a_first_run_in_a_small_context_measures_what_fits(target, drafters, context):
+    """Costs are measured before the first run, in a cache that may hold fewer tokens than they are measured over."""
+    pair = load_tiny(target, [drafters["short"]])
+    run = tg.record(pair, "a", tg.Chain(), raw=True, max_context=context).run
+    assert len(run.output) == context - 1
+    assert [size for size, _ in run.header.costs[0].points] == [size for size in (1, 8, 16, 32, 64) if size <= context]
+
+
+@pytest.mark.parametrize("name", ["short", "learned"])
+def test_a_drafter_whose_context_ends_first_leaves_the_rest_to_the_target(target, drafters, name):
+    pair = load_tiny(target, [drafters[name]])
+    pair.target.eos_ids = set()
+    for prompt in (PROMPT, PROMPT * 3):
+        plain = tg.record(pair, prompt, tg.Plain(), max_new_tokens=24).run.output
+        for policy in POLICIES:
+            run = tg.record(pair, prompt, policy, max_new_tokens=24).run
+            assert run.output == plain
+            assert any(f"{name} is at the end of its context of 24 tokens" in note for note in run.end.notes)
