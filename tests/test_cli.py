@@ -181,6 +181,21 @@ def test_a_second_ctrl_c_does_not_wait_for_the_round(recorder):
     assert tg.open("x.jsonl").runs[0].end.reason == "interrupted"
 
 
+def test_ctrl_c_before_the_first_run_is_no_mistake(recorder, monkeypatch):
+    from treegraft import batch
+
+    def interrupted(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("still running")
+
+    monkeypatch.setattr(batch, "record", interrupted)
+    result = treegraft("record", "--prompt", "x", "--out", "x.jsonl")
+    assert result.exit_code == 130
+    assert "nothing was recorded" in result.stderr
+    assert not Path("x.jsonl").exists()
+
+
 def test_a_prompt_that_cannot_run_is_left_out(recorder):
     recorder.refuse = {1}
     Path("p.json").write_text('["one", "two", "three"]')
@@ -188,6 +203,17 @@ def test_a_prompt_that_cannot_run_is_left_out(recorder):
     assert result.exit_code == 0
     assert [run.header.index for run in tg.open("x.jsonl").runs] == [0, 2]
     assert "2 left out: the prompt has 9 tokens" in result.stderr
+
+
+def test_a_model_that_fails_late_ends_with_one_line(recorder):
+    from treegraft.models.cache import UnsupportedModel
+
+    def fail():
+        raise UnsupportedModel("its layers keep no plain keys and values")
+
+    recorder.during = fail
+    assert "no plain keys and values" in treegraft("record", "--prompt", "x", "--out", "x.jsonl").stderr
+    assert tg.open("x.jsonl").runs[0].end.reason == "error"
 
 
 def test_nothing_recorded_leaves_no_file(recorder):
@@ -211,6 +237,9 @@ def test_nothing_recorded_leaves_no_file(recorder):
     (["--prompt", "x", "--drafter", "stron"], "Did you mean 'strong'?"),
     (["--prompt", "x", "--target", "smolm2"], "Did you mean 'smollm2'?"),
     (["--prompt", "x", "--drafter", "./none"], "There is no folder './none'"),
+    (["--prompt", "x", "--drafter", "a" * 5000], "cannot be looked for"),
+    (["--prompt", "x", "--drafter", "~nobody-here/x"], "There is no folder"),
+    (["--prompt", "x", "--out", "a" * 300 + ".jsonl"], "cannot be written: File name too long"),
     (["--prompt", "x", "--out", "x.txt"], "ends in .jsonl or .jsonl.zst"),
     (["--prompt", "x", "--out", "none/x.jsonl"], "there is no folder none"),
     (["--prompt", "[red]", "--policy", "[bold]"], "no policy '[bold]'"),

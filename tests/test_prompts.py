@@ -76,6 +76,7 @@ def test_answers_are_fed_back_turn_by_turn(tmp_path):
     ("a.json", '{"text": "x"}', r"a\.json: expected a list of texts, got dict"),
     ("a.json", '["a",\n]', r"a\.json, line \d: not JSON"),
     ("a.json", '["a", 3]', r"a\.json, item 2: Expected `object`, got `int`"),
+    ("a.json", "9" * 5000, r"a\.json, line 1: Exceeds the limit"),
     ("a.json", "[" * 200_000, r"a\.json, line 1: nested too deeply"),
     ("a.jsonl", '{"text": "x"}\n{"text": ', r"a\.jsonl, line 2: not JSON"),
     ("a.jsonl", '{"text": ""}', r"a\.jsonl, line 1: Expected `str` of length >= 1 - at `\$\.text`"),

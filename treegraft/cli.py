@@ -177,8 +177,11 @@ def trace_path(out: Path | None, force: bool) -> Path:
     path = out or Path(f"treegraft-{datetime.now():%Y%m%d-%H%M%S}.jsonl.zst")
     if not path.name.endswith((".jsonl", ".jsonl.zst")):
         fail(f"--out was {path}; a trace's name ends in .jsonl or .jsonl.zst.")
-    if path.exists() and not force:
-        fail(f"{path} exists; give --force to replace it, or another --out.")
+    try:
+        if path.exists() and not force:
+            fail(f"{path} exists; give --force to replace it, or another --out.")
+    except OSError as error:
+        fail(f"--out was {path}, which cannot be written: {error.strerror}.")
     if not path.parent.is_dir():
         fail(f"--out was {path}, but there is no folder {path.parent}.")
     return path
@@ -207,7 +210,7 @@ def load_pair(target: str, drafters: list[str] | None, settings: dict[str, dict[
 
 def refuse_typo(kind: str, name: str, known: Sequence[str]) -> None:
     """End for a name that nearly is a known one; others may be hub ids or paths."""
-    if name not in known and not Path(name).exists() and get_close_matches(name, known):
+    if name not in known and not os.path.exists(name) and get_close_matches(name, known):
         pick(kind, name, known)
 
 
@@ -225,10 +228,11 @@ def write_trace(path: Path, force: bool, pair: Pair, prompts: Sequence[Prompt], 
                 options: dict[str, Any]) -> None:
     """Record the prompts into `path`, with a live line, and say what came of it."""
     from treegraft.batch import REFUSALS, record_prompts
+    from treegraft.models.errors import ModelError
     from treegraft.trace import TraceError, Writer
 
     ticker = Ticker(len(prompts))
-    with refusing(TraceError), ticker, Writer(path, overwrite=force) as writer:
+    with refusing(TraceError, ModelError), ticker, Writer(path, overwrite=force) as writer:
         for prompt, result in record_prompts(pair, prompts, policy, writer=writer, on_round=ticker.round, **options):
             if isinstance(result, REFUSALS):
                 ticker.skip(prompt, str(result))
@@ -319,8 +323,11 @@ class Ticker:
 
     def report(self, path: Path) -> None:
         """Where the trace is, and how to look at it; ends the command if there is none or it was interrupted."""
+        if self.runs == 0 and self.interrupted:
+            self._line("Interrupted before a run had begun; nothing was recorded.")
+            raise typer.Exit(INTERRUPTED)
         if self.runs == 0:
-            fail(self.problem or "interrupted before a run had begun; nothing was recorded.")
+            fail(self.problem)
         self._line(f"{path}: {self.runs} run{'s' * (self.runs > 1)}, {self.total}")
         self._line(f"Look at it with `treegraft show {path}` and `treegraft stats {path}`.")
         if self.interrupted:

@@ -11,7 +11,7 @@ import platformdirs
 def home() -> Path:
     """The folder for models and recordings: `TREEGRAFT_HOME`, else the platform's cache folder for treegraft."""
     given = os.environ.get("TREEGRAFT_HOME")
-    return Path(given).expanduser() if given else platformdirs.user_cache_path("treegraft", appauthor=False)
+    return Path(os.path.expanduser(given)) if given else platformdirs.user_cache_path("treegraft", appauthor=False)
 
 
 def recordings() -> Path:

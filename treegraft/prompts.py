@@ -171,6 +171,8 @@ def _parse(text: str, path: Path, line: int = 0) -> Any:
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg}, column {error.colno}"
         raise PromptError(f"{path}, line {line or error.lineno}: {problem}.") from None
+    except ValueError as error:  # Python's own limit on the digits of a number
+        raise PromptError(f"{path}, line {line or 1}: {error}.") from None
     except RecursionError:
         raise PromptError(f"{path}, line {line or 1}: nested too deeply.") from None
 

@@ -48,6 +48,12 @@ def test_what_is_not_there_is_named(given, message, tmp_path, monkeypatch):
         locate(given or "/definitely/missing")
 
 
+@pytest.mark.parametrize("given", ["a" * 5000, "b" * 300 + ".gguf", "~nobody-here/model", "./" + "c" * 300])
+def test_paths_that_cannot_be_are_refused(given):
+    with pytest.raises(LoadError, match=r"cannot be looked for|There is no"):
+        locate(given)
+
+
 def test_a_folder_that_is_no_model(tmp_path):
     with pytest.raises(LoadError, match=r"has no config\.json"):
         locate(tmp_path)
@@ -97,8 +103,10 @@ def test_an_unknown_kind_is_refused(tmp_path):
         read(tmp_path)
 
 
-def test_a_damaged_config_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": ')
+@pytest.mark.parametrize("text", ['{"model_type": ', "[]", '{"model_type": "llama", "hidden_size": "x"}',
+                                  '{"model_type": "llama", "rope_parameters": 3}'])
+def test_a_damaged_config_is_refused(tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
     with pytest.raises(LoadError, match="cannot be loaded"):
         read(tmp_path)
 

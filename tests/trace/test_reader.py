@@ -230,7 +230,7 @@ WRONG_TYPES = [
     (3, "times", {"draft": -1}, "times[...]"), (3, "kv", {"x": 1}, "key in kv"), (3, "kv", {"9": 1}, "kv"),
     (3, "events", None, "events"), (3, "nodes", [], "nodes"), (8, "new_tokens", None, "new_tokens"),
     (2, "root", "a", "root"), (2, "logprobs", [None], "logprobs[0]"), (2, "tokens", [], "tokens"),
-    (1, "base64", {"3": "%%"}, "base64"), (1, "text", {"3": 3}, "text[...]"),
+    (1, "base64", {"3": "%%"}, "base64"), (1, "base64", {"3": "\u00e4"}, "base64"), (1, "text", {"3": 3}, "text[...]"),
 ]
 
 

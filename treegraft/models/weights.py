@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -56,7 +57,16 @@ class Source:
 
 def locate(given: str | Path) -> Source:
     """The source that a user means by a hub id, a folder or a .gguf file. Errors: `LoadError`."""
-    path = Path(given).expanduser()
+    path = Path(os.path.expanduser(given))
+    try:
+        return locate_path(given, path)
+    except OSError as error:
+        raise LoadError(f"{str(given)[:80]!r} cannot be looked for: {error.strerror}. Give an existing folder, a .gguf "
+                        "file or a hub id such as owner/name.") from error
+
+
+def locate_path(given: str | Path, path: Path) -> Source:
+    """`locate`, with what the disk says as `OSError`."""
     if path.suffix.lower() == ".gguf":
         if not path.is_file():
             raise LoadError(f"There is no GGUF file {str(given)!r}. Give the path of a file on this machine.")
@@ -95,9 +105,9 @@ def explained(source: Source) -> Iterator[None]:
     except torch.OutOfMemoryError as error:
         raise LoadError(f"{source} does not fit into the memory of the device: {first_line(error)}. Use a smaller "
                         "model, a smaller dtype, or another device.") from error
-    except (OSError, ValueError, ImportError, RuntimeError, KeyError, SafetensorError) as error:
-        if isinstance(error, LoadError):
-            raise
+    except LoadError:
+        raise
+    except Exception as error:  # files of strangers make transformers fail in any way
         raise LoadError(explain(source, error)) from error
 
 
@@ -124,7 +134,7 @@ def explain(source: Source, error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300].rstrip(".")
 
 
 def read_config(source: Source, trust_remote_code: bool = False) -> PreTrainedConfig:

@@ -8,7 +8,6 @@ no error: a last line that is cut off is left out, and `Trace.warnings` says so.
 from __future__ import annotations
 
 import base64
-import binascii
 import functools
 from array import array
 from bisect import bisect_right
@@ -201,7 +200,7 @@ def piece_bytes(record: Pieces) -> dict[int, bytes]:
     found = {token: text.encode() for token, text in record.text.items()}
     try:
         return found | {token: base64.b64decode(text, validate=True) for token, text in record.base64.items()}
-    except binascii.Error as error:
+    except ValueError as error:
         raise TraceError(f"holds text that is not base64 ({error})", field="base64") from None
 
 

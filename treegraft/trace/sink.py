@@ -20,6 +20,15 @@ WINDOW_LOG = 20
 
 def open_sink(path: Path, *, overwrite: bool) -> Sink:
     """A sink for `.jsonl` or `.jsonl.zst`; the file appears with the first append. Errors: `TraceError`."""
+    try:
+        return _open_sink(path, overwrite)
+    except TraceError:
+        raise
+    except (OSError, ValueError) as error:  # too long a name, a NUL in it
+        raise TraceError(f"cannot be made: {getattr(error, 'strerror', error)}", path=path) from None
+
+
+def _open_sink(path: Path, overwrite: bool) -> Sink:
     if path.name.endswith(".jsonl.zst"):
         kind: type[Sink] = ZstdSink
     elif path.name.endswith(".jsonl"):
