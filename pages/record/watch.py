@@ -116,7 +116,8 @@ def show_actions(run: LiveRun, now: Snapshot) -> None:
         return
     if now.path:
         if st.button("Open in the Tree page", type="primary", icon=":material/account_tree:"):
-            st.switch_page("pages/tree/page.py", query_params={"trace": name_of(now.path), "run": str(run.request.turn)})
+            place = {"trace": name_of(now.path), "run": str(run.request.turn)}
+            st.switch_page("pages/tree/page.py", query_params=place)
         st.download_button("Download", now.path.read_bytes, now.path.name, icon=":material/download:")
     if st.button("New run" if now.path else "Back", icon=":material/add:" if now.path else ":material/arrow_back:"):
         del st.session_state.live_run

@@ -19,6 +19,7 @@ from treegraft.models.cache import CachedModel, attention_windows, position_limi
 from treegraft.models.device import pick_device, pick_dtype
 from treegraft.models.errors import LoadError
 from treegraft.models.fetch import Progress, fetch
+from treegraft.models.memory import keep_memory
 from treegraft.models.pairs import PAIRS, DrafterSpec
 from treegraft.models.tokenizer import Compatibility, compatibility
 from treegraft.models.weights import Source, locate, read_config, read_model, read_tokenizer, tensor_names
@@ -102,6 +103,7 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
 
     Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`), `SettingError` for a drafter's settings.
     """
+    keep_memory()
     place = pick_device(device)
     wishes = Wishes(pick_dtype(place, dtype), place, trust_remote_code, progress)
     spec = PAIRS.get(str(target))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,13 +85,20 @@ def locate_path(given: str | Path, path: Path) -> Source:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep transformers' progress bars and notes off the terminal, as we report in our own words."""
+    """Keep the libraries' progress bars and notes off the terminal, as we report in our own words.
+
+    transformers reads GGUF files under a bar of its own that no setting stops, hence the redirected stream."""
+    hub = logging.getLogger("huggingface_hub")
+    level = hub.level
+    hub.setLevel(logging.ERROR)
     verbosity, bar = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
     transformers_logging.set_verbosity(logging.ERROR)
     transformers_logging.disable_progress_bar()
     try:
-        yield
+        with redirect_stderr(io.StringIO()):
+            yield
     finally:
+        hub.setLevel(level)
         transformers_logging.set_verbosity(verbosity)
         if bar:
             transformers_logging.enable_progress_bar()
