@@ -12,6 +12,7 @@ import threading
 import time
 import traceback
 import unicodedata
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -150,7 +151,7 @@ def suggested_turn(request: Request) -> str | None:
 # --- workers --------------------------------------------------------------------------------------------------------
 
 
-class Worker:
+class Worker(ABC):
     """A task in a thread of its own. Its snapshot is replaced as a whole, so that any thread may read it."""
 
     def __init__(self) -> None:
@@ -172,9 +173,9 @@ class Worker:
     def snapshot(self) -> Snapshot:
         return self._now
 
+    @abstractmethod
     def _work(self) -> dict[str, object]:
         """Do the task; returns the last news for the snapshot."""
-        raise NotImplementedError
 
     def _work_to_end(self) -> None:
         self._tell(started=time.time())
