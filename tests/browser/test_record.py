@@ -73,4 +73,4 @@ def test_a_run_is_recorded_live_and_opens_in_the_tree_page(page: Page, serve, ho
     expect(page.get_by_text("How to read it")).to_be_visible()
     expect(page).to_have_url(re.compile(re.escape(path.name.removesuffix(".jsonl.zst"))))
     expect(page.get_by_role("heading", name="Why is the sky blue?")).to_be_visible()
-    expect(page.locator(".tg-round-name")).to_contain_text(f"of {len(run.rounds)}")
+    expect(page.locator(".tg-round-name")).to_contain_text(f"of 0 to {len(run.rounds) - 1}")
