@@ -19,13 +19,16 @@ WALK_TOP_K = 8
 """How many of the target's best tokens a trace keeps at each node of the accepted walk."""
 
 
+NOTHING = torch.zeros(0)
+
+
 @dataclass(frozen=True)
 class Facts:
     """What a trace keeps of a target pass, in 1e-5 nats where it is a log-prob.
 
     `logprob` [children] of each child's token after its parent, `rank` [ranked] of some of them (0 is the target's
-    favourite). For some nodes: the favourite next token (`argmax` [nodes]), the best `tokens` [nodes, k], their
-    `logprobs`, and the `entropy` [nodes].
+    favourite). Of all nodes the favourite next token (`argmax`), where it came along. For some nodes: the best `tokens`
+    [nodes, k], their `logprobs`, and the `entropy` [nodes].
     """
 
     logprob: np.ndarray
@@ -37,9 +40,9 @@ class Facts:
 
 
 def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ranked: np.ndarray,
-               rows: np.ndarray) -> Facts:
+               rows: np.ndarray, argmax: torch.Tensor) -> Facts:
     """Facts on children (rows of their `parents` in `logits`, their `tokens`), the `ranked` ones among them, and the
-    nodes in `rows`; one transfer to the host."""
+    nodes in `rows`; one transfer to the host, which takes `argmax` along."""
     at = functools.partial(torch.as_tensor, device=logits.device)
     inner, place = np.unique(parents, return_inverse=True)
     inner_logits = logits[at(inner)].float()
@@ -47,7 +50,6 @@ def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ra
     logprob = inner_logits[child] - inner_logits.logsumexp(-1)[child[0]]
     of_ranked = inner_logits[at(place[ranked])]
     rank = (of_ranked > of_ranked.gather(1, at(tokens[ranked])[:, None])).sum(-1)
-    argmax = favourites(logits[at(rows)])
     here = logits[at(rows)].float().log_softmax(-1)
     best, ids = top_columns(here, WALK_TOP_K)
     entropy = -(here.exp() * here).nan_to_num(0).sum(-1)
@@ -83,7 +85,7 @@ class Answers:
         rows = np.searchsorted(self.order, walk)
         facts = self.facts
         if facts is None:
-            facts, here = self.read(tried, rows), np.arange(len(rows))
+            facts, here = self.read(tried, rows, NOTHING), np.arange(len(rows))
             rank = facts.rank
         else:
             here, rank = rows, facts.rank[tried]
@@ -94,11 +96,11 @@ class Answers:
         return verify, [Tried(node=node, p=logprob[place], accepted=node in accepted)
                         for place, node in zip(tried.tolist(), children[tried].tolist(), strict=True)]
 
-    def read(self, ranked: np.ndarray, rows: np.ndarray) -> Facts:
-        """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`."""
+    def read(self, ranked: np.ndarray, rows: np.ndarray, argmax: torch.Tensor) -> Facts:
+        """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`; see `read_facts`."""
         children = self.order[1:]
         parents = np.searchsorted(self.order, self.tree.parent[children])
-        return read_facts(self.logits, parents, self.tree.token[children], ranked, rows)
+        return read_facts(self.logits, parents, self.tree.token[children], ranked, rows, argmax)
 
     def _walk(self, walk: np.ndarray, facts: Facts, here: np.ndarray, tried: np.ndarray,
               rank: np.ndarray) -> list[Walked]:
@@ -154,10 +156,11 @@ class Target:
         visible[:, committed:] = tree.mask[np.ix_(order, order)]
         with self.stopwatch.lap(len(order)):
             logits = self.cached.forward(tree.token[order], tree.positions[order], visible)
+        argmax = favourites(logits)
         if not self.ask_once:
-            return Answers(tree, order, logits, favourites(logits).cpu().numpy())
+            return Answers(tree, order, logits, argmax.cpu().numpy())
         answers = Answers(tree, order, logits, np.zeros(0, np.int64))
-        answers.facts = answers.read(np.arange(len(order) - 1), np.arange(len(order)))
+        answers.facts = answers.read(np.arange(len(order) - 1), np.arange(len(order)), argmax)
         answers.argmax = answers.facts.argmax
         return answers
 
