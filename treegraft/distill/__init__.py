@@ -1,0 +1,1 @@
+"""Drafters trained on what their target wrote."""
