@@ -9,6 +9,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, BinaryIO, NamedTuple
 from weakref import WeakKeyDictionary
@@ -58,20 +60,24 @@ def read_conversations(path: Path, vocab_size: int, limit: int | None = None) ->
     A last line that was cut, as by a crash, is left out. Errors: `CorpusError` for a file that cannot be read or holds
     anything else, tokens beyond `vocab_size` included; it names the file, the line and the field.
     """
-    found: list[Conversation] = []
+    found = list(islice(conversations_in(path, vocab_size), limit))
+    if not found and limit != 0:
+        raise CorpusError(f"{path}: no conversation in it. `treegraft distill corpus` makes a corpus.")
+    return found
+
+
+def conversations_in(path: Path, vocab_size: int) -> Iterator[Conversation]:
+    """The conversations of a file, which may have none; see `read_conversations`."""
     tokens = 0
     for number, line in enumerate(lines(path), start=1):
-        if len(found) == limit or was_cut(line):
-            break
+        if was_cut(line):
+            return
         conversation = parse(line, vocab_size, f"{path}, line {number}")
         tokens += len(conversation.question_ids) + len(conversation.answer_ids)
         if number > MAX_CONVERSATIONS or tokens > MAX_TOKENS:
             raise CorpusError(f"{path}: more than {MAX_CONVERSATIONS} conversations or {MAX_TOKENS} tokens, the most "
                               "that a corpus may have. Read a part of it, by its number of conversations.")
-        found.append(conversation)
-    if not found and limit != 0:
-        raise CorpusError(f"{path}: no conversation in it. `treegraft distill corpus` makes a corpus.")
-    return found
+        yield conversation
 
 
 def lines(path: Path) -> Iterator[bytes]:
@@ -132,18 +138,43 @@ def pack(conversations: Sequence[Conversation], path: Path) -> bytes:
 
 def append(path: Path, conversations: Sequence[Conversation]) -> None:
     """Add conversations to the end of a file, all of them or none. Errors: `CorpusError`."""
-    try:
-        with path.open("ab") as file:
-            start = file.tell()
-            try:
+    with naming_failures(path):
+        path.touch()
+        start = path.stat().st_size
+        try:
+            with path.open("ab") as file:
                 file.write(pack(conversations, path))
                 file.flush()
                 os.fsync(file.fileno())
-            except BaseException:
-                os.truncate(path, start)
-                raise
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be written: {error.strerror}. What it held before is still there.") from None
+        except BaseException:
+            os.truncate(path, start)
+            raise
+
+
+def rewrite(path: Path, conversations: Sequence[Conversation], chunk: int) -> None:
+    """Replace a file by one of these conversations, packed `chunk` at a time, or leave it as it is.
+
+    Errors: `CorpusError`.
+    """
+    scratch = path.with_name(f"{path.name}.part")
+    with naming_failures(path):
+        try:
+            with scratch.open("wb") as file:
+                for start in range(0, len(conversations), chunk):
+                    file.write(pack(conversations[start:start + chunk], path))
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming_failures(path: Path) -> Iterator[None]:
+    """Say which file cannot be written."""
+    try:
+        yield
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise CorpusError(f"{path}: cannot be written: {getattr(error, 'strerror', error)}. What it held is still "
+                          "there.") from None
 
 
 # --- the chat template ----------------------------------------------------------------------------------------------
