@@ -35,9 +35,11 @@ class Step:
 def prefill(target: Target, drafters: Sequence[Drafter], prompt: list[int], max_context: int,
             capacity: int) -> Prefilled:
     """Read the prompt with the target and the drafters; chooses the first root."""
-    prefilled = target.prefill(prompt, max((drafter.prefill_k for drafter in drafters), default=0))
+    layers = sorted({layer for drafter in drafters for layer in drafter.aux_layers})
+    prefilled = target.prefill(prompt, max((drafter.prefill_k for drafter in drafters), default=0), layers)
     for drafter in drafters:
         drafter.begin(prefilled, max_context, capacity)
+    prefilled.states = {}
     return prefilled
 
 
@@ -60,9 +62,9 @@ def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefille
         path, bonus = accept_greedy(tree, round.kept, answers.argmax)
         clock.lap("accept")
         tokens = [*tree.token[path].tolist(), bonus]
-        target.commit(tree, round.kept, path)
+        states = target.commit(tree, round.kept, path)
         for drafter in drafters:
-            drafter.commit(tree, path, tokens)
+            drafter.commit(tree, path, tokens, states)
         clock.lap("commit")
         yield Step(round, answers, path, tokens, stop.take(tokens), clock.seconds)
         root, context = bonus, context + len(tokens)

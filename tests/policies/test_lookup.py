@@ -25,7 +25,7 @@ class Scripted(Drafter):
     def begin(self, prefilled, max_context, capacity):
         pass
 
-    def commit(self, tree, path, tokens):
+    def commit(self, tree, path, tokens, states):
         pass
 
     def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
@@ -79,7 +79,7 @@ def test_worked_example():
     drafter = LookupDrafter(ngram=3)
     drafter.begin(Prefilled(prompt=prompt, root=2, tokens=np.array(text[1:7])[:, None],
                             logprobs=np.full((6, 1), -50_000)), 100, 100)
-    drafter.commit(DraftTree(2, 7, 15), np.array([], np.int64), text[7:])
+    drafter.commit(DraftTree(2, 7, 15), np.array([], np.int64), text[7:], {})
     round = draft(Lookup(budget=7, top_k=2, layers=3), drafter, root=1, context=10)
     assert round.tree.token.tolist() == [1, 2, 4, 7, 3, 7]
     assert round.tree.parent.tolist() == [-1, 0, 1, 2, 1, 4]

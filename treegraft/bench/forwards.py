@@ -135,7 +135,7 @@ def drafter_forwards(name: str, drafter: Drafter, prefilled: Prefilled, repeat: 
         drafter.grow(tree, growth.candidates, 2, DRAFTED)
     for forward in drafter.read_forwards():
         yield ForwardTime(name, forward.tokens, repeat, forward.microseconds)
-    drafter.commit(tree, np.zeros(0, np.int64), [])
+    drafter.commit(tree, np.zeros(0, np.int64), [], {})
 
 
 def lm_drafters(rows: Sequence[Row]) -> dict[str, LM]:

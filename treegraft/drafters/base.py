@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from treegraft.settings import Configurable
 from treegraft.trace.records import Forward
 from treegraft.tree import DraftTree, path_scores
+
+States = Mapping[int, Any]
+"""The target's hidden states by layer (from 0, the layer's output): tensors [positions, hidden] on its device."""
 
 
 @dataclass
@@ -44,12 +47,15 @@ class Prefilled:
 
     `root` is the token that the target chose after the prompt. `tokens` and `logprobs` are [prompt, k]: the target's
     best next tokens at every prompt position and their log-probs in 1e-5 nats, empty where no drafter asked for them.
+    `states` are those of the prompt's positions, for the layers that a drafter asked for; they are there while the
+    drafters begin, and dropped then.
     """
 
     prompt: Sequence[int]
     root: int
     tokens: np.ndarray
     logprobs: np.ndarray
+    states: States = field(default_factory=dict)
 
 
 @dataclass
@@ -78,6 +84,11 @@ class Drafter(Configurable, ABC):
         return 0
 
     @property
+    def aux_layers(self) -> tuple[int, ...]:
+        """The target layers whose hidden states it wants to be told, numbered from 0."""
+        return ()
+
+    @property
     def cached(self) -> int | None:
         """Tokens in its KV cache, None for a drafter without one."""
         return None
@@ -100,8 +111,11 @@ class Drafter(Configurable, ABC):
         """Add children below `parents`: up to `k` a parent, in layer `layer` (from 1) of the round."""
 
     @abstractmethod
-    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int]) -> None:
-        """The target accepted `path` (node ids, root left out); `tokens` (path and bonus) now end the context."""
+    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int], states: States) -> None:
+        """The target accepted `path` (node ids, root left out); `tokens` (path and bonus) now end the context.
+
+        `states` are the target's at the root and along the path.
+        """
 
 
 def add_topk(tree: DraftTree, parents: np.ndarray, tokens: np.ndarray, logprobs: np.ndarray, drafter: int) -> Growth:

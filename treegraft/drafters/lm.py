@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from treegraft.drafters.base import Drafter, Growth, Prefilled, add_topk
+from treegraft.drafters.base import Drafter, Growth, Prefilled, States, add_topk
 from treegraft.models.cache import CachedModel, position_limit
 from treegraft.models.timing import Stopwatch
 from treegraft.models.topk import top_tokens
@@ -130,7 +130,7 @@ class LM(Drafter):
         with self._stopwatch.lap(len(tokens)):
             return cached.forward(tokens, positions, visible, logits=len(nodes))
 
-    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int]) -> None:
+    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int], states: States) -> None:
         rows = self._row[np.append(0, path)]
         start = min(self._cached.length, tree.context - 1)
         self._cached.keep(start, rows[rows >= 0])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from treegraft.drafters.base import Drafter, Growth, Prefilled
+from treegraft.drafters.base import Drafter, Growth, Prefilled, States
 from treegraft.settings import setting
 from treegraft.trace.records import NATS
 from treegraft.tree import NEG_INF, ROOT, DraftTree
@@ -187,7 +187,7 @@ class Lookup(Drafter):
         self._index.append(prefilled.root)
         self._logprobs = place_logprobs(self._index.tokens, prefilled)
 
-    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int]) -> None:
+    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int], states: States) -> None:
         for token in tokens:
             self._index.append(token)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
+from treegraft.models.capture import LayerStates
 from treegraft.models.errors import LoadError
 from treegraft.models.timing import Stopwatch
 
@@ -114,6 +115,8 @@ class CachedModel:
         self._windows = attention_windows(model)
         self._positions = np.zeros(max_rows, np.int64)
         self._cost_points: list[tuple[int, int]] = []
+        self._watched: Sequence[int] = ()
+        self._seen = LayerStates(model, ())
         with torch.inference_mode():
             probe = DynamicCache()
             model(torch.zeros((1, 1), dtype=torch.long, device=self.device), **{self._cache_argument: probe},
@@ -127,6 +130,17 @@ class CachedModel:
 
     def reset(self) -> None:
         self.cache.length = 0
+
+    def watch(self, layers: Sequence[int]) -> None:
+        """Keep the hidden states of these layers (from 0) at every forward from now on."""
+        if list(layers) != list(self._watched):
+            self._seen.close()
+            self._watched, self._seen = layers, LayerStates(self.model, layers)
+
+    @property
+    def states(self) -> dict[int, torch.Tensor]:
+        """The hidden states [n, hidden] of the watched layers at the latest forward."""
+        return {layer: states[0] for layer, states in self._seen.latest.items()}
 
     @torch.inference_mode()
     def keep(self, start: int, rows: np.ndarray) -> None:
@@ -168,21 +182,15 @@ class CachedModel:
         """
         if not self._cost_points:
             room = min(self.max_rows, position_limit(self.model.config) or self.max_rows)
-            self._cost_points = [(size, self._time_forward(size, min(COST_CONTEXT, room - size)))
-                                 for size in COST_SIZES if size <= room]
+            self._cost_points = time_forwards(self._forward_behind, room, self.device)
             self.reset()
         return self._cost_points
 
-    def _time_forward(self, tokens: int, context: int) -> int:
+    def _forward_behind(self, context: int, tokens: int) -> None:
+        self.cache.length = context
         self._positions[:context] = np.arange(context)
-        stopwatch = Stopwatch(self.device)
-        for _ in range(1 + COST_REPEATS):
-            self.cache.length = context
-            with stopwatch.lap(tokens):
-                for logits in self.append(np.zeros(tokens, np.int64), logits=0):
-                    logits.argmax(-1)
-        warm = [lap.microseconds for lap in stopwatch.read(model=0)[1:]]
-        return round(statistics.median(warm))
+        for logits in self.append(np.zeros(tokens, np.int64), logits=0):
+            logits.argmax(-1)
 
     def _mask(self, positions: np.ndarray, visible: np.ndarray) -> torch.Tensor | dict[str, torch.Tensor]:
         """The additive 4-D mask, one a layer type where layers differ."""
@@ -195,6 +203,23 @@ class CachedModel:
             mask.masked_fill_(torch.from_numpy(~seen), torch.finfo(self.dtype).min)
             masks[kind] = mask[None, None].to(self.device)
         return masks if len(masks) > 1 else next(iter(masks.values()))
+
+
+def time_forwards(forward: Callable[[int, int], None], room: int, device: torch.device) -> list[tuple[int, int]]:
+    """[tokens, median microseconds] of `forward(context, tokens)` for 1 to 64 tokens behind a context of 256.
+
+    `room` bounds context and tokens together: the context is shorter where they do not fit, larger sizes left out.
+    """
+    points = []
+    for tokens in COST_SIZES:
+        if tokens <= room:
+            stopwatch = Stopwatch(device)
+            for _ in range(1 + COST_REPEATS):
+                with stopwatch.lap(tokens):
+                    forward(min(COST_CONTEXT, room - tokens), tokens)
+            warm = [lap.microseconds for lap in stopwatch.read(model=0)[1:]]
+            points.append((tokens, round(statistics.median(warm))))
+    return points
 
 
 def cache_argument(model: PreTrainedModel) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from treegraft.drafters.base import Prefilled
+from treegraft.drafters.base import Prefilled, States
 from treegraft.models.cache import CachedModel
 from treegraft.models.timing import Stopwatch
 from treegraft.models.topk import favourites, top_columns, top_tokens
@@ -136,18 +137,24 @@ class Target:
         """The forwards since the last call, with their times."""
         return self.stopwatch.read(TARGET)
 
-    def prefill(self, prompt: list[int], k: int) -> Prefilled:
-        """Read the prompt and choose the first root; with k > 0 also the k best next tokens at every position."""
+    def prefill(self, prompt: list[int], k: int, layers: Sequence[int] = ()) -> Prefilled:
+        """Read the prompt and choose the first root; with k > 0 also the k best next tokens at every position.
+
+        From now on, until the next prompt, the hidden states of `layers` come along.
+        """
         self.cached.reset()
-        tables = []
+        self.cached.watch(layers)
+        tables, seen = [], []
         with self.stopwatch.lap(len(prompt)):
             for logits in self.cached.append(np.array(prompt, np.int64), logits=0 if k else 1):
+                seen.append(self.cached.states)
                 if k:
                     tables.append(top_tokens(logits, k))
         root = int(favourites(logits[-1:]))
         empty = np.zeros((0, k), np.int64)
         tokens, logprobs = (np.concatenate(parts) for parts in zip(*tables, strict=True)) if k else (empty, empty)
-        return Prefilled(prompt=prompt, root=root, tokens=tokens, logprobs=logprobs)
+        states = {layer: torch.cat([chunk[layer] for chunk in seen]) for layer in layers}
+        return Prefilled(prompt=prompt, root=root, tokens=tokens, logprobs=logprobs, states=states)
 
     def verify(self, tree: DraftTree, order: np.ndarray) -> Answers:
         """One forward over the nodes `order` (ascending, closed under parents, the root first)."""
@@ -164,7 +171,12 @@ class Target:
         answers.argmax = answers.facts.argmax
         return answers
 
-    def commit(self, tree: DraftTree, order: np.ndarray, path: np.ndarray) -> None:
-        """Keep the cache rows of the root and the accepted path, and forget the rest of the tree."""
-        committed = tree.context - 1
-        self.cached.keep(committed, committed + np.searchsorted(order, np.append(0, path)))
+    def commit(self, tree: DraftTree, order: np.ndarray, path: np.ndarray) -> States:
+        """Keep the cache rows of the root and the accepted path, and forget the rest of the tree.
+
+        Returns the hidden states there, of the layers named at the prefill.
+        """
+        committed, rows = tree.context - 1, np.searchsorted(order, np.append(0, path))
+        self.cached.keep(committed, committed + rows)
+        index = torch.from_numpy(rows)
+        return {layer: states[index.to(states.device)] for layer, states in self.cached.states.items()}
