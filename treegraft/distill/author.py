@@ -93,7 +93,7 @@ class Author:
         found: dict[tuple[int, ...], Draft] = {}
         tried, dropped = 0, 0
         while len(found) < count:
-            if tried >= MAX_TRIES * count:
+            if tried >= MAX_TRIES * max(count, self.rows):
                 raise CorpusError(
                     f"{self.target.name} invented only {len(found)} new questions in {tried} tries: the others were "
                     f"empty, repeated one, or did not end within {self.max_question} tokens. Allow longer questions, "

@@ -132,7 +132,7 @@ def resume(out: Path, settings: Settings, vocab_size: int, wanted: int) -> list[
     found = list(conversations_in(out, vocab_size))
     if len(found) < wanted:
         found = found[: len(found) // settings.chunk * settings.chunk]
-        rewrite(out, found, settings.chunk)
+    rewrite(out, found, settings.chunk)
     return found
 
 
