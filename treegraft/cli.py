@@ -6,16 +6,14 @@ What needs torch is imported inside the commands that need it, so that the other
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -24,7 +22,9 @@ from rich.text import Text
 
 from treegraft.analysis.metrics import summary
 from treegraft.analysis.text import RUNNING_TEXT, visible
+from treegraft.distill.cli import app as distill_app
 from treegraft.settings import Setting, SettingError, settings_of
+from treegraft.shell import INTERRUPTED, console, fail, load_pair, pick, progress_bar, refusing, say
 
 if TYPE_CHECKING:
     from treegraft.models import Pair
@@ -36,12 +36,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
                   help="Record speculative decoding and look at its draft trees.")
 models_app = typer.Typer(invoke_without_command=True)
 app.add_typer(models_app, name="models")
-
-PIPE_WIDTH = 1000
-"""Columns where the output is no terminal: nothing is cut or wrapped."""
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells expect it."""
+app.add_typer(distill_app, name="distill")
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A .jsonl or .jsonl.zst file.", show_default=False)]
 
@@ -51,42 +46,6 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")
     app()
-
-
-def console(stderr: bool = False) -> Console:
-    """Where to print; texts are never read as markup."""
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
-    return Console(file=stream, markup=False, emoji=False, highlight=False, width=width)
-
-
-def say(kind: str, style: str, message: str) -> None:
-    """One line to the side of the output, unbroken, with nothing in it that steers the terminal."""
-    console(stderr=True).print(Text.assemble((kind, style), visible(message)), soft_wrap=True)
-
-
-def fail(message: object) -> NoReturn:
-    """End with one line that says what is wrong."""
-    say("error: ", "bold red", str(message))
-    raise typer.Exit(2)
-
-
-@contextmanager
-def refusing(*kinds: type[Exception]) -> Iterator[None]:
-    """Turn these errors, which speak to the user, into the end of the command."""
-    try:
-        yield
-    except kinds as error:
-        fail(error)
-
-
-def pick(kind: str, name: str, known: Sequence[str]) -> str:
-    """`name` if it is known; else end, with the nearest known name."""
-    if name in known:
-        return name
-    near = get_close_matches(name, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    fail(f"there is no {kind} {name!r}.{hint} Known: {', '.join(known)}.")
 
 
 # --- record ---------------------------------------------------------------------------------------------------------
@@ -185,43 +144,6 @@ def trace_path(out: Path | None, force: bool) -> Path:
     if not path.parent.is_dir():
         fail(f"--out was {path}, but there is no folder {path.parent}.")
     return path
-
-
-def load_pair(target: str, drafters: list[str] | None, settings: dict[str, dict[str, str]], **options: Any) -> Pair:
-    """The target with these drafters (None: all that it has), which get these settings."""
-    from treegraft.drafters import drafter_class
-    from treegraft.models.errors import ModelError
-    from treegraft.models.pairs import PAIRS, DrafterSpec
-
-    refuse_typo("target", target, list(PAIRS))
-    known = PAIRS[target].drafters if target in PAIRS else {"lookup": DrafterSpec("lookup")}
-    for name in drafters or []:
-        refuse_typo("drafter", name, list(known))
-    with refusing(ModelError, SettingError), progress_bar() as progress:
-        from treegraft.models.loader import load, wanted_drafters
-
-        wanted = dict(wanted_drafters(drafters, known))
-        for name, values in settings.items():
-            spec = wanted[pick("drafter", name, list(wanted))]
-            made = drafter_class(spec.kind).from_text(values).settings
-            wanted[name] = replace(spec, settings=spec.settings | {name: made[name] for name in values})
-        return load(target, wanted, progress=progress, **options)
-
-
-def refuse_typo(kind: str, name: str, known: Sequence[str]) -> None:
-    """End for a name that nearly is a known one; others may be hub ids or paths."""
-    if name not in known and not os.path.exists(name) and get_close_matches(name, known):
-        pick(kind, name, known)
-
-
-@contextmanager
-def progress_bar() -> Iterator[Callable[[str, float | None], None]]:
-    """A callback that is told what is being done and how much of it, and shows a bar on a terminal."""
-    screen = console(stderr=True)
-    with Progress(console=screen, transient=True, disable=not screen.is_terminal) as bars:
-        task = bars.add_task("starting", total=None)
-        yield lambda stage, done: bars.update(task, description=stage, total=None if done is None else 1.0,
-                                              completed=done or 0.0)
 
 
 def write_trace(path: Path, force: bool, pair: Pair, prompts: Sequence[Prompt], policy: Policy,

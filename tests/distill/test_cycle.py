@@ -1,0 +1,85 @@
+"""A whole cycle on a tiny random target: write a corpus, train both drafters, read them back, decode with them."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+from typer.testing import CliRunner, Result
+
+import treegraft as tg
+from tests import tiny
+from tests.distill import tiny_chat
+from treegraft import cli
+from treegraft.models.pairs import DrafterSpec
+
+QUICK = ("--batch-tokens", 400, "--epochs", 3, "--warmup", 2, "--held-out", 4, "--validate-every", 4)
+PROMPT = "Why"
+
+
+def treegraft(*arguments: object) -> Result:
+    result = CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """A folder with a target and the corpus that it wrote."""
+    folder = tmp_path_factory.mktemp("cycle")
+    config = copy.deepcopy(tiny.CONFIGS["llama"])
+    config.initializer_range = 0.1
+    torch.manual_seed(3)
+    AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder / "target")
+    tiny_chat.tokenizer().save_pretrained(folder / "target")
+    treegraft("distill", "corpus", "--target", folder / "target", "--out", folder / "corpus.jsonl.zst",
+              "--conversations", 24, "--rows", 4, "--max-question", 60, "--max-answer", 24, "--dtype", "float32")
+    return folder
+
+
+def distilled(place: Path, kind: str, out: str, *options: object) -> Path:
+    treegraft("distill", kind, "--target", place / "target", "--corpus", place / "corpus.jsonl.zst", "--out",
+              place / out, "--dtype", "float32", *QUICK, *options)
+    return place / out
+
+
+KINDS = {"lm": ("--layers", "0,2"), "eagle3": ("--aux-layers", "0,1,2", "--draft-vocab", 40)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_distilled_drafter_drafts(place, kind):
+    folder = distilled(place, kind, kind, *KINDS[kind])
+    pair = tg.load(place / "target", {"student": DrafterSpec(kind, folder)}, dtype="float32")
+    texts = [tg.record(pair, PROMPT, policy, max_new_tokens=24, costs=False)
+             for policy in (tg.Plain(), tg.Eagle2(budget=16, top_k=4, depth=3), tg.Chain())]
+    assert texts[0].run.output == texts[1].run.output == texts[2].run.output
+    assert all(step.tree.size > 1 for step in texts[1].run.rounds)
+    card = (folder / "README.md").read_text()
+    for fact in ("treegraft distill", "corpus.jsonl.zst", "24 conversations", "held-out", "seed 0", "tau of a short"):
+        assert fact in card
+    treegraft("distill", "curve", folder, "--out", place / f"{kind}.html")
+    assert "same favourite as the target" in (place / f"{kind}.html").read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_training_goes_on_from_a_drafter(place, kind):
+    first = distilled(place, kind, f"{kind}-first", *KINDS[kind])
+    options = KINDS[kind] if kind == "lm" else ()
+    second = distilled(place, kind, f"{kind}-second", *options, "--start-from", first)
+    before, after = (load_file(folder / "model.safetensors") for folder in (first, second))
+    assert before.keys() == after.keys()
+    assert any(not before[name].equal(after[name]) for name in before)
+    assert f"{first.name}" in (second / "README.md").read_text()
+
+
+def test_a_start_of_another_shape_is_refused(place):
+    first = distilled(place, "lm", "two-layers", "--layers", "0,2")
+    result = CliRunner().invoke(cli.app, list(map(str, [
+        "distill", "lm", "--target", place / "target", "--corpus", place / "corpus.jsonl.zst", "--out", place / "three",
+        "--layers", "0,1,2", "--start-from", first, *QUICK])))
+    assert result.exit_code == 2
+    assert "another shape" in result.stderr
