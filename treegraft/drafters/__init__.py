@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from treegraft.drafters.base import Drafter
 
-DRAFTERS = {"lookup": "treegraft.drafters.lookup:Lookup", "lm": "treegraft.drafters.lm:LM"}
+DRAFTERS = {"lookup": "treegraft.drafters.lookup:Lookup", "eagle3": "treegraft.drafters.eagle3:Eagle3",
+            "lm": "treegraft.drafters.lm:LM"}
 """Module and class of each kind, imported when it is asked for: neural drafters bring torch along."""
 
 

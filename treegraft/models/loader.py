@@ -14,9 +14,11 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from treegraft.drafters import DRAFTERS, drafter_class
 from treegraft.drafters.base import Drafter
+from treegraft.drafters.eagle3 import Eagle3
 from treegraft.drafters.lm import LM
 from treegraft.models.cache import CachedModel, attention_windows, position_limit
 from treegraft.models.device import pick_device, pick_dtype
+from treegraft.models.eagle3_files import is_head, read_head
 from treegraft.models.errors import LoadError
 from treegraft.models.fetch import Progress, fetch
 from treegraft.models.memory import keep_memory
@@ -96,10 +98,10 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
          progress: Progress = lambda stage, fraction: None) -> Pair:
     """Load `target` (a pair's name, hub id, folder or .gguf file) and its drafters.
 
-    `drafters` names those of the pair, `lookup`, or any causal LM (hub id, folder, .gguf file), or maps names of your
-    choice to specs; by default all of a named pair, else `lookup`. `dtype` and `device` default to the best of this
-    machine. `max_context` lowers the target's context (tokens). A named pair is fetched first if it is not here;
-    `progress` hears about it.
+    `drafters` names those of the pair, `lookup`, or any causal LM or EAGLE-3 head of this target (hub id, folder, .gguf
+    file), or maps names of your choice to specs; by default all of a named pair, else `lookup`. `dtype` and `device`
+    default to the best of this machine. `max_context` lowers the target's context (tokens). A named pair is fetched
+    first if it is not here; `progress` hears about it.
 
     Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`), `SettingError` for a drafter's settings.
     """
@@ -110,13 +112,18 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
     model = load_target(target, wishes)
     model.context_limit = limited_context(model, max_context)
     wanted = wanted_drafters(drafters, spec.drafters if spec else {"lookup": DrafterSpec("lookup")})
+    return pair_up(model, wanted, wishes)
+
+
+def pair_up(target: TargetModel, drafters: Mapping[str, DrafterSpec], wishes: Wishes) -> Pair:
+    """A loaded target with these drafters. Errors: as `load`."""
     made: dict[str, Drafter] = {}
     verdicts: dict[str, Compatibility] = {}
-    for name, drafter in wanted.items():
-        progress(f"loading {name}", None)
+    for name, drafter in drafters.items():
+        wishes.progress(f"loading {name}", None)
         build = BUILDERS.get(drafter.kind, build_without_weights)
-        made[name], verdicts[name] = build(name, drafter, model, wishes)
-    return finish(Pair(model.name, model, made, verdicts))
+        made[name], verdicts[name] = build(name, drafter, target, wishes)
+    return finish(Pair(target.name, target, made, verdicts))
 
 
 def finish(pair: Pair) -> Pair:
@@ -124,7 +131,7 @@ def finish(pair: Pair) -> Pair:
     usable = min([pair.target.vocab_size, *(verdict.usable_vocab for verdict in pair.compatibility.values())])
     pair.target.usable_vocab = usable
     for drafter in pair.drafters.values():
-        if isinstance(drafter, LM):
+        if isinstance(drafter, (LM, Eagle3)):
             drafter.vocab = usable
     return pair
 
@@ -182,7 +189,8 @@ def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[i
 
 def wanted_drafters(given: Sequence[str] | Mapping[str, DrafterSpec] | None,
                     known: dict[str, DrafterSpec]) -> Mapping[str, DrafterSpec]:
-    """Specs by name: those `known` for the target, another kind that needs no weights, or else a causal LM.
+    """Specs by name: those `known` for the target, another kind that needs no weights, or else a model, which is an
+    EAGLE-3 head by its configuration or a causal LM.
 
     Errors: `LoadError` for a kind that there is not, or one that lacks its weights.
     """
@@ -197,8 +205,9 @@ def wanted_drafters(given: Sequence[str] | Mapping[str, DrafterSpec] | None,
         elif item in DRAFTERS:
             wanted[item] = DrafterSpec(item)
         else:
-            name = locate(item).name
-            wanted[name if name not in wanted else f"{name}-{len(wanted) + 1}"] = DrafterSpec("lm", item)
+            source = locate(item)
+            name = source.name if source.name not in wanted else f"{source.name}-{len(wanted) + 1}"
+            wanted[name] = DrafterSpec("eagle3" if is_head(source) else "lm", item)
     for name, spec in wanted.items():
         if spec.kind not in DRAFTERS:
             raise LoadError(f"Drafter {name} is of kind {spec.kind!r}; allowed: {', '.join(DRAFTERS)}.")
@@ -239,7 +248,15 @@ def build_lm(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) 
     return LM(**spec.settings, model=model, title=name, ranking=read_ranking(source)), verdict
 
 
-BUILDERS: dict[str, Callable[[str, DrafterSpec, TargetModel, Wishes], Built]] = {"lm": build_lm}
+def build_eagle3(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) -> Built:
+    """An EAGLE-3 head as drafter. Errors: `LoadError` for a head that was made for another target."""
+    loaded = read_head(locate(spec.weights), target)
+    drafter = Eagle3(**spec.settings, head=loaded.head, embeddings=loaded.embeddings, ids=loaded.vocab, title=name)
+    return drafter, Compatibility("same", target.vocab_size, loaded.coverage)
+
+
+BUILDERS: dict[str, Callable[[str, DrafterSpec, TargetModel, Wishes], Built]] = {
+    "lm": build_lm, "eagle3": build_eagle3}
 """How each kind of drafter that has weights is made. A new kind is a function and an entry here."""
 
 
