@@ -177,7 +177,7 @@ def test_another_seed_writes_another_corpus(whole, tmp_path):
 @pytest.mark.parametrize(("options", "message"), [
     ({"conversations": 0}, "conversations was 0; allowed: 1 to"),
     ({"rows": 0}, "rows was 0; allowed: 1 to 1024"),
-    ({"seed": -1}, "seed was -1; allowed: 0 to"),
+    ({"seed": 1 << 32}, "seed was 4294967296; allowed: 0 to 4294967295"),
     ({"max_question": 1}, "max_question was 1; allowed: 2 to"),
     ({"max_answer": 0}, "max_answer was 0; allowed: 1 to"),
     ({"max_answer": 500}, "takes 543 tokens with its chat template; the context of tiny has 512. Lower one of them"),
@@ -217,6 +217,12 @@ def test_a_corpus_is_resumed_with_its_own_settings_only(whole, tmp_path):
 def test_a_target_without_a_chat_template_is_refused(tmp_path):
     with pytest.raises(CorpusError, match=r"has no chat template.*Use its instruction-tuned version"):
         make_corpus(tiny_chat.target(chat_template=None), tmp_path / "corpus.jsonl", 4)
+
+
+def test_a_template_without_a_mark_before_the_user_is_refused(tmp_path):
+    target = tiny_chat.target(chat_template="{{ messages[0]['content'] + '</s>' }}")
+    with pytest.raises(CorpusError, match="nothing before a user's words"):
+        make_corpus(target, tmp_path / "corpus.jsonl", 4)
 
 
 def test_a_target_that_never_ends_its_questions_is_refused(tmp_path):

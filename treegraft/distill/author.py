@@ -69,7 +69,10 @@ class Author:
         self.max_question, self.max_answer = max_question, max_answer
         self.template = template_of(target.tokenizer)
         length = sum(map(len, self.template)) + max_question + max_answer
-        if not self.template.head or length > target.context_limit:
+        if not self.template.head:
+            raise CorpusError(f"The chat template of {target.name} puts nothing before a user's words, so there is "
+                              "nothing to begin a question with. Use a target whose template marks the user's turn.")
+        if length > target.context_limit:
             raise CorpusError(
                 f"A conversation of {max_question} tokens of question and {max_answer} of answer takes {length} tokens "
                 f"with its chat template; the context of {target.name} has {target.context_limit}. Lower one of them.")

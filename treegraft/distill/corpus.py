@@ -96,7 +96,7 @@ def make_corpus(target: TargetModel, out: Path, conversations: int, *, seed: int
 
 def check(conversations: int, **settings: int) -> None:
     """Errors: `CorpusError` for a number out of range."""
-    limits = {"conversations": (1, MAX_CONVERSATIONS), "seed": (0, (1 << 63) - 1), "rows": (1, MAX_ROWS),
+    limits = {"conversations": (1, MAX_CONVERSATIONS), "seed": (0, (1 << 32) - 1), "rows": (1, MAX_ROWS),
               "max_question": (2, MAX_TURN), "max_answer": (1, MAX_TURN)}
     for name, value in {"conversations": conversations, **settings}.items():
         low, high = limits[name]
