@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests import tiny
+from tests import tiny, tiny_heads
 from treegraft.drafters.lm import LM
 from treegraft.drafters.lookup import Lookup as LookupDrafter
 from treegraft.engine import decode, prefill
@@ -79,6 +79,36 @@ def test_output_equals_plain_greedy_decoding(family, target, policy):
         assert_same_text(tiny.target(family), prompt, output, reference)
         accepted += sum(len(step.path) for step in steps)
     assert accepted > 0 or policy.name == "plain"
+
+
+@pytest.mark.parametrize("policy", [Chain(length=4), Eagle2(budget=12, top_k=4, depth=4)],
+                         ids=lambda policy: policy.name)
+def test_output_with_an_eagle3_head_equals_plain_greedy_decoding(family, target, policy):
+    head, accepted = tiny_heads.taught_head(family, *map(tuple, PROMPTS)), 0
+    for prompt in PROMPTS:
+        reference = plain_generate(tiny.target(family), prompt, NEW_TOKENS)
+        output, steps, _ = run(target, policy, [tiny_heads.drafter_of(head, family)], prompt)
+        assert_same_text(tiny.target(family), prompt, output, reference)
+        accepted += sum(len(step.path) for step in steps)
+    assert accepted > 5
+
+
+@pytest.mark.parametrize("max_context", [24, 25, 31])
+def test_an_eagle3_head_drafts_up_to_the_end_of_the_context(family, target, max_context):
+    prompt, policy = PROMPTS[2][:20], Eagle2(budget=12, top_k=4, depth=4)
+    reference = plain_generate(tiny.target(family), prompt, max_context - len(prompt))
+    drafter = tiny_heads.drafter_of(tiny_heads.taught_head(family, tuple(PROMPTS[2])), family)
+    output, _, reason = run(target, policy, [drafter], prompt, 100, max_context, eos=())
+    assert reason == "context"
+    assert_same_text(tiny.target(family), prompt, output[: len(reference)], reference)
+
+
+def test_states_are_captured_only_for_drafters_that_ask(family, target):
+    drafter = tiny_heads.drafter_of(tiny_heads.random_head(aux_layers=(0, 2)), family)
+    for drafters, layers in (([drafter], {0, 2}), ([LM(model=tiny.drafter(family))], set())):
+        prefilled = prefill(target, drafters, PROMPTS[1], 256, 20)
+        assert target.cached.states.keys() == layers
+        assert prefilled.states == {}
 
 
 @pytest.mark.parametrize("policy", POLICIES[1:], ids=lambda policy: f"{policy.name}-{policy.capacity}")

@@ -89,8 +89,9 @@ def layer_config(source: Source, keys: Any, tensors: dict[str, torch.Tensor]) ->
     if rope != "default" and rope not in ROPE_INIT_FUNCTIONS:
         raise LoadError(f"{source} has rotary positions of type {rope!r}; allowed: default, "
                         f"{', '.join(ROPE_INIT_FUNCTIONS)}.")
-    if set(keys.get("layer_types") or ["full_attention"]) != {"full_attention"}:
-        raise LoadError(f"{source} has layers of types {keys['layer_types']}; a head's must be full_attention.")
+    types = keys.get("layer_types") or []
+    if not isinstance(types, list) or any(kind != "full_attention" for kind in types):
+        raise LoadError(f"{source} has layers of types {str(types)[:80]}; those of a head must be full_attention.")
     if layer.num_attention_heads % layer.num_key_value_heads:
         raise LoadError(f"{source} has {layer.num_attention_heads} attention heads, which its "
                         f"{layer.num_key_value_heads} key-value heads do not divide.")
