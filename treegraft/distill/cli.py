@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
-from click.core import ParameterSource
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from treegraft.distill.errors import DistillError
@@ -69,7 +67,7 @@ def corpus(
 
 @app.command()
 def lm(
-    corpus: CorpusFile, out: Folder, target: Target = "smollm2",
+    context: typer.Context, corpus: CorpusFile, out: Folder, target: Target = "smollm2",
     layers: Annotated[str, typer.Option(help="Target layers to copy, from 0, such as 0,5,11; or how many.")] = "6",
     start_from: StartFrom = None, epochs: Epochs = 3.0, batch_tokens: BatchTokens = 4096, learning_rate: Rate = 4e-3,
     warmup: Warmup = 40, seed: Seed = 0, held_out: HeldOut = 128, validate_every: ValidateEvery = 100,
@@ -80,7 +78,7 @@ def lm(
     from treegraft.distill.train import Recipe
 
     recipe = Recipe(epochs, batch_tokens, learning_rate, warmup, seed, held_out, validate_every, patience)
-    with refusing(*refusals()), job_for(target, corpus, out, recipe, limit, states, recompute, dtype, device) as job:
+    with refusing(*refusals()), job_for(context, recipe) as job:
         from treegraft.distill.job import distill_lm
         from treegraft.distill.lm import spread_layers
 
@@ -92,7 +90,7 @@ def lm(
 
 @app.command()
 def eagle3(
-    corpus: CorpusFile, out: Folder, target: Target = "smollm2",
+    context: typer.Context, corpus: CorpusFile, out: Folder, target: Target = "smollm2",
     draft_vocab: Annotated[int, typer.Option(min=1, help="Tokens that the head can say: the most frequent ones.")
                            ] = 16384,
     aux_layers: Annotated[str | None, typer.Option(
@@ -107,7 +105,7 @@ def eagle3(
     from treegraft.distill.train import Recipe
 
     recipe = Recipe(epochs, batch_tokens, learning_rate, warmup, seed, held_out, validate_every, patience)
-    with refusing(*refusals()), job_for(target, corpus, out, recipe, limit, states, recompute, dtype, device) as job:
+    with refusing(*refusals()), job_for(context, recipe) as job:
         from treegraft.distill.job import distill_eagle3
 
         wanted = tuple(read_numbers("aux-layers", aux_layers)) if aux_layers else None
@@ -143,22 +141,24 @@ def refusals() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def job_for(target: str, corpus: Path, out: Path, recipe: Recipe, limit: int | None, states: Path | None,
-            recompute: bool, dtype: str | None, device: str | None) -> Iterator[Job]:
-    """The job under a progress bar, once the target is loaded."""
-    pair = load_pair(target, ["lookup"], {}, dtype=dtype, device=device)
+def job_for(context: typer.Context, recipe: Recipe) -> Iterator[Job]:
+    """The job that a command's options ask for, under a progress bar, once the target is loaded."""
+    given = context.params
+    pair = load_pair(given["target"], ["lookup"], {}, dtype=given["dtype"], device=given["device"])
     from treegraft.distill.job import Job
 
+    states = None if given["recompute"] else given["states"] or given["out"] / "training" / "states"
     with meter() as show:
-        yield Job(pair.target, corpus, out, recipe, None if recompute else states or out / "training" / "states", limit,
-                  command=command_line(click.get_current_context()), on_progress=Telling(show))
+        yield Job(pair.target, given["corpus"], given["out"], recipe, states, given["limit"],
+                  command=command_line(context), on_progress=Telling(show), say=console(stderr=True).print)
 
 
-def command_line(context: click.Context) -> str:
+def command_line(context: typer.Context) -> str:
     """The command with the options that the user gave."""
     words = ["treegraft", "distill", context.info_name]
     for option in context.command.params:
-        if context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE:
+        source = context.get_parameter_source(option.name)
+        if source is not None and source.name == "COMMANDLINE":
             words += [option.opts[0]] if option.is_flag else [option.opts[0], str(context.params[option.name])]
     return shlex.join(words)
 

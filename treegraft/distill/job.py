@@ -32,7 +32,7 @@ class Job:
     """One drafter to be trained for `target` into the folder `out`.
 
     `states` is where the target's hidden states are kept, None to compute them anew every epoch. `command` goes into
-    the model card.
+    the model card. `say` is told what the user should know before training starts.
     """
 
     target: TargetModel
@@ -43,6 +43,7 @@ class Job:
     limit: int | None = None
     command: str = ""
     on_progress: Callable[[Progress], None] = lambda progress: None
+    say: Callable[[str], None] = lambda line: None
     examples: list[Example] = field(init=False)
     questions: list[str] = field(init=False)
     facts: Corpus = field(init=False)
@@ -103,11 +104,8 @@ def continue_lm(model: torch.nn.Module, folder: Path) -> None:
 
 
 def distill_eagle3(job: Job, draft_vocab: int, layers: tuple[int, ...] | None, steps: int,
-                   start_from: Path | None) -> tuple[Outcome, float]:
-    """Train an EAGLE-3 head, unrolled `steps` steps; also the share of answer tokens that it can say.
-
-    Errors: `DistillError`, `ModelError`.
-    """
+                   start_from: Path | None) -> Outcome:
+    """Train an EAGLE-3 head, unrolled `steps` steps. Errors: `DistillError`, `ModelError`."""
     target, counts = job.target.model, answer_counts(job.examples, job.target.vocab_size)
     if start_from:
         head, vocab = continue_head(job.target, start_from)
@@ -118,12 +116,12 @@ def distill_eagle3(job: Job, draft_vocab: int, layers: tuple[int, ...] | None, s
         head = Eagle3Head(eagle3.config_for(target, len(vocab), layers)).to(target.device)
         eagle3.start_from_target(head, target, vocab)
     layers, covered = head.config.aux_layers, coverage(counts, vocab)
+    job.say(f"The draft vocabulary of {len(vocab):,} tokens covers {covered:.1%} of the answer tokens.")
     student = eagle3.Eagle3Student(head, target, vocab, job.target_states(layers), steps)
-    outcome = job.train(student, "eagle3", f"An EAGLE-3 head (SpecForge layout) on the outputs of target layers "
-                        f"{', '.join(map(str, layers))}, trained with {steps} unroll steps; its {len(vocab):,} draft "
-                        f"tokens cover {covered:.1%} of the answer tokens.",
-                        f"weights of {start_from}" if start_from else "the target's last layer on its high state")
-    return outcome, covered
+    return job.train(student, "eagle3", f"An EAGLE-3 head (SpecForge layout) on the outputs of target layers "
+                     f"{', '.join(map(str, layers))}, trained with {steps} unroll steps; its {len(vocab):,} draft "
+                     f"tokens cover {covered:.1%} of the answer tokens.",
+                     f"weights of {start_from}" if start_from else "the target's last layer on its high state")
 
 
 def continue_head(target: TargetModel, folder: Path) -> tuple[Eagle3Head, np.ndarray]:
