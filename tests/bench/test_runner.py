@@ -158,7 +158,7 @@ def test_the_engine_and_the_bare_model_do_the_same_work(tiny_pair, monkeypatch):
 def test_a_drafter_grows_the_same_tree_every_time(tiny_pair, tmp_path):
     """What is timed stays the same: nothing of one turn is left for the next."""
     rows = build_rows(tiny_pair, POLICIES, 8, tmp_path)
-    drafter = forwards.lm_drafters(rows)["small"]
+    drafter = forwards.model_drafters(rows)["small"]
     grown = []
     grow = drafter.grow
 

@@ -173,6 +173,7 @@ def test_what_is_committed_is_read_from_the_targets_states(family, pause, chunk,
         text += step.tokens
         assert kept.cached <= len(text) - 1
     assert accepted > 3
+    assert all(forward.tokens <= chunk for forward in kept.read_forwards())
 
 
 class Sparing(Eagle2):
@@ -203,7 +204,9 @@ def test_accepted_tokens_and_the_next_root_are_read_in_one_forward(target):
     assert len(lengths) > 1
 
 
-def test_nothing_is_drafted_beyond_the_positions_that_the_head_was_made_for(target):
+@pytest.mark.parametrize("chunk", [1, 512])
+def test_nothing_is_drafted_beyond_the_positions_that_the_head_was_made_for(target, chunk, monkeypatch):
+    monkeypatch.setattr(module, "PREFILL_CHUNK", chunk)
     head = tiny_heads.random_head({"max_position_embeddings": 20})
     drafter = tiny_heads.drafter_of(head, "mistral", title="short")
     prefilled = begun(target, drafter)

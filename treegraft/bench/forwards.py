@@ -13,7 +13,6 @@ from transformers import DynamicCache
 from treegraft.bench.rows import PolicyRow, Row
 from treegraft.bench.samples import BARE, ENGINE, VERIFY, ForwardTime
 from treegraft.drafters.base import Drafter, Prefilled
-from treegraft.drafters.lm import LM
 from treegraft.engine import prefill
 from treegraft.models import Pair
 from treegraft.models.cache import cache_argument
@@ -61,7 +60,7 @@ def measure_forwards(pair: Pair, rows: Sequence[Row], text: Sequence[int], repea
     context = min(CONTEXT, pair.target.context_limit - largest)
     text = np.resize(np.array(text, np.int64), context + largest)
     target = Target(pair.target.cached(context + largest))
-    drafters = lm_drafters(rows)
+    drafters = model_drafters(rows)
     prefilled = prefill(target, list(drafters.values()), text[:context].tolist(), context + largest, TREE)
     kinds = [*bare_forwards(pair, text, context), *engine_forwards(target, text, context),
              *verify_forwards(target, text, prefilled)]
@@ -134,17 +133,18 @@ def drafter_forwards(name: str, drafter: Drafter, prefilled: Prefilled, repeat: 
     if len(growth.candidates):
         drafter.grow(tree, growth.candidates, 2, DRAFTED)
     for forward in drafter.read_forwards():
-        yield ForwardTime(name, forward.tokens, repeat, forward.microseconds)
+        if forward.tokens:  # a drafter may know the root already
+            yield ForwardTime(name, forward.tokens, repeat, forward.microseconds)
     drafter.commit(tree, np.zeros(0, np.int64), [], {})
 
 
-def lm_drafters(rows: Sequence[Row]) -> dict[str, LM]:
+def model_drafters(rows: Sequence[Row]) -> dict[str, Drafter]:
     """The drafters with a model that the policies use, by name and settings."""
     found = {}
     for row in rows:
         if isinstance(row, PolicyRow):
             for drafter in choose_drafters(row.pair, row.policy, None):
-                if isinstance(drafter, LM):
+                if drafter.parameters:
                     found.setdefault(describe_drafter(drafter), drafter)
     return found
 
