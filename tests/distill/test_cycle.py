@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -15,16 +17,16 @@ import treegraft as tg
 from tests import tiny
 from tests.distill import tiny_chat
 from treegraft import cli
+from treegraft.distill.train import Trainer
 from treegraft.models.pairs import DrafterSpec
+from treegraft.shell import INTERRUPTED
 
 QUICK = ("--batch-tokens", 400, "--epochs", 3, "--warmup", 2, "--held-out", 4, "--validate-every", 4)
 PROMPT = "Why"
 
 
 def treegraft(*arguments: object) -> Result:
-    result = CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    return result
+    return CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": "200"})
 
 
 @pytest.fixture(scope="module")
@@ -36,14 +38,21 @@ def place(tmp_path_factory) -> Path:
     torch.manual_seed(3)
     AutoModelForCausalLM.from_config(config, dtype=torch.float32).save_pretrained(folder / "target")
     tiny_chat.tokenizer().save_pretrained(folder / "target")
-    treegraft("distill", "corpus", "--target", folder / "target", "--out", folder / "corpus.jsonl.zst",
-              "--conversations", 24, "--rows", 4, "--max-question", 60, "--max-answer", 24, "--dtype", "float32")
+    result = treegraft("distill", "corpus", "--target", folder / "target", "--out", folder / "corpus.jsonl.zst",
+                       "--conversations", 24, "--rows", 4, "--max-question", 60, "--max-answer", 24)
+    assert result.exit_code == 0, result.output
     return folder
 
 
+def invoke(place: Path, kind: str, out: str, *options: object) -> Result:
+    return treegraft("distill", kind, "--target", place / "target", "--corpus", place / "corpus.jsonl.zst", "--out",
+                     place / out, "--dtype", "float32", *QUICK, *options)
+
+
 def distilled(place: Path, kind: str, out: str, *options: object) -> Path:
-    treegraft("distill", kind, "--target", place / "target", "--corpus", place / "corpus.jsonl.zst", "--out",
-              place / out, "--dtype", "float32", *QUICK, *options)
+    """The folder of a drafter that was trained to the end."""
+    result = invoke(place, kind, out, *options)
+    assert result.exit_code == 0, result.output
     return place / out
 
 
@@ -76,10 +85,27 @@ def test_training_goes_on_from_a_drafter(place, kind):
     assert f"{first.name}" in (second / "README.md").read_text()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interrupted_training_writes_the_same_drafter(place, kind, monkeypatch):
+    whole = distilled(place, kind, f"{kind}-whole", *KINDS[kind])
+    step = Trainer._step
+
+    def interrupted_step(trainer: Trainer) -> None:
+        step(trainer)
+        if trainer.progress.step == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Trainer, "_step", interrupted_step)
+        result = invoke(place, kind, f"{kind}-cut", *KINDS[kind])
+    assert result.exit_code == INTERRUPTED
+    assert "the same command goes on" in result.stderr
+    resumed = distilled(place, kind, f"{kind}-cut", *KINDS[kind])
+    assert (resumed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
 def test_a_start_of_another_shape_is_refused(place):
     first = distilled(place, "lm", "two-layers", "--layers", "0,2")
-    result = CliRunner().invoke(cli.app, list(map(str, [
-        "distill", "lm", "--target", place / "target", "--corpus", place / "corpus.jsonl.zst", "--out", place / "three",
-        "--layers", "0,1,2", "--start-from", first, *QUICK])))
+    result = invoke(place, "lm", "three-layers", "--layers", "0,1,2", "--start-from", first)
     assert result.exit_code == 2
     assert "another shape" in result.stderr

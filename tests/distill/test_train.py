@@ -99,7 +99,7 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint(tmp_path):
 
 def test_it_stops_when_nothing_gets_better(tmp_path):
     outcome = trainer(tmp_path, replace(RECIPE, patience=2, epochs=20), NextToken(learns=False)).run()
-    assert (outcome.reason, outcome.progress.step, outcome.best.step) == ("early stop", 15, 5)
+    assert (outcome.reason, outcome.progress.step, outcome.best.step) == ("early stop", 10, 0)
 
 
 def test_a_folder_with_another_training_is_refused(tmp_path):

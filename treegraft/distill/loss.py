@@ -65,12 +65,12 @@ def soft_cross_entropy(hidden: torch.Tensor, weight: torch.Tensor, teacher: Teac
 def agreement(hidden: torch.Tensor, weight: torch.Tensor, teacher: Teacher) -> torch.Tensor:
     """Sums over rows [4]: the KL divergence (nats), whether the target's favourite is the student's, whether it is
     among the student's best five, and one a row."""
-    sums = torch.zeros(4, dtype=torch.float64, device=hidden.device)
+    sums = torch.zeros(4, device=hidden.device)
     dtype = product_dtype(hidden)
     for part in chunks(len(hidden), weight.shape[0]):
         target = teacher(part)
         logprobs = (hidden[part].to(dtype) @ weight.T.to(dtype)).float().log_softmax(-1)
         divergence = torch.xlogy(target, target).sum() - torch.dot(target.flatten(), logprobs.flatten())
         hit = logprobs.topk(min(5, weight.shape[0])).indices == target.argmax(-1, keepdim=True)
-        sums += torch.stack((divergence, hit[:, 0].sum(), hit.sum(), hidden.new_tensor(len(target)))).double()
+        sums += torch.stack((divergence, hit[:, 0].sum(), hit.sum(), sums.new_tensor(len(target))))
     return sums

@@ -123,6 +123,8 @@ class Trainer:
         self._resume()
         reason, saved = "finished", time.monotonic()
         with interrupts() as interrupted:
+            if self.best is None:
+                self._validate()
             while self.progress.step < len(self._plan):
                 self._step()
                 last = self.progress.step == len(self._plan)
@@ -174,7 +176,7 @@ class Trainer:
         self.student.module.eval()
         for numbers in batches(self._lengths, self._check, self.recipe.batch_tokens, self.recipe.seed, 0):
             with autocast(self.device):
-                sums = sums + self.student.measure(collate(self.examples, numbers, self.device))
+                sums = sums + self.student.measure(collate(self.examples, numbers, self.device)).cpu().double()
         kl, top1, top5 = (column.tolist() for column in (sums[:, :3] / sums[:, 3:]).T)
         tau = self._decode() if self._decode else None
         self.student.module.train()
