@@ -23,6 +23,8 @@ from treegraft.models.eagle3_files import read_head, write_head
 from treegraft.models.eagle3_layouts import default_aux_layers
 from treegraft.models.errors import LoadError
 from treegraft.models.pairs import DrafterSpec
+from treegraft.policies import Eagle2
+from treegraft.run import record
 from treegraft.settings import SettingError
 
 DEPTH = 8
@@ -515,6 +517,44 @@ def test_a_folder_with_a_head_is_known_by_its_configuration(layout, target, toke
     assert named.drafters["head"].label == "head"
     with pytest.raises(SettingError, match="eagle3 has no setting 'depth'"):
         load(where, {"head": DrafterSpec("eagle3", folder, {"depth": 3})}, device="cpu", dtype="float32")
+
+
+def hub_of(folders: dict[str, Path]):
+    """Stands in for transformers' `cached_file`, with these folders as a hub."""
+    def cached_file(place: str, name: str, *, local_files_only: bool, _raise_exceptions_for_missing_entries: bool):
+        assert not local_files_only
+        path = folders.get(place, Path("nowhere")) / name
+        if not path.exists() and _raise_exceptions_for_missing_entries:
+            raise OSError(f"{place} does not appear to have a file named {name}.")
+        return str(path) if path.exists() else None
+    return cached_file
+
+
+@pytest.mark.parametrize("save", [save_specforge, save_eagle])
+def test_a_hub_id_with_a_head_is_known_too(save, target, tokens, tmp_path, monkeypatch):
+    head = head_of()
+    folder = save(tmp_path / "mine", head, tables(tokens, target.vocab_size), {"vocab_size": target.vocab_size})
+    where = target.model.config.name_or_path
+    monkeypatch.setattr("treegraft.models.eagle3_files.cached_file", hub_of({"owner/mine": folder}))
+    pair = load(where, ["owner/mine"], device="cpu", dtype="float32")
+    assert torch.equal(pair.drafters["mine"].head.fc.weight, head.fc.weight)
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    (folder / "pytorch_model.bin").unlink(missing_ok=True)
+    for name, missing in (("owner/mine", "pytorch_model.bin"), ("owner/other", "config.json")):
+        with pytest.raises(LoadError, match=f"{name} cannot be loaded: .* {missing}"):
+            load(where, [name], device="cpu", dtype="float32")
+
+
+def test_in_half_precision(target, tokens, tmp_path):
+    """Weights, states and cache have the target's dtype; the table of rotary positions stays exact."""
+    folder = save_specforge(tmp_path / "mine", head_of(), tables(tokens, target.vocab_size),
+                            {"vocab_size": target.vocab_size})
+    pair = load(target.model.config.name_or_path, [str(folder)], device="cpu", dtype="bfloat16")
+    run = record(pair, "one two three", Eagle2(budget=8, top_k=2, depth=3), max_new_tokens=6, raw=True, costs=False).run
+    head = pair.drafters["mine"].head
+    assert {weight.dtype for weight in head.state_dict().values()} == {torch.bfloat16}
+    assert torch.equal(head.rotary.inv_freq, 1 / 5000.0 ** (torch.arange(0, 8, 2) / 8))
+    assert all(len(traced.record.nodes.token) > 7 for traced in run.rounds)
 
 
 def test_a_kind_alone_lacks_its_weights(target):

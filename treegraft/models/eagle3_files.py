@@ -94,11 +94,14 @@ def raw_config(source: Source) -> dict[str, Any]:
 
 
 def find(source: Source, *names: str) -> Path | None:
-    """The first of these files that there is, fetched where the source is a hub id. Errors: `LoadError`."""
+    """The first of these files that there is, None if a folder has none of them; fetched where the source is a hub id.
+
+    Errors: `LoadError` for a hub id without any of them, or a hub that does not answer.
+    """
     for name in names:
         with explained(source):
             path = cached_file(source.place, name, local_files_only=source.local,
-                               _raise_exceptions_for_missing_entries=False)
+                               _raise_exceptions_for_missing_entries=not source.local and name == names[-1])
         if path is not None:
             return Path(path)
     return None
