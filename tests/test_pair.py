@@ -46,10 +46,18 @@ def policy_of(name: str):
     return POLICIES[name](**SMALL.get(name, {}))
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_output_equals_plain_greedy_decoding(pair, references, name):
+CASES = [("plain", []), ("lookup", ["lookup"]),
+         *((policy, [drafter]) for policy in ("chain", "eagle2") for drafter in ("eagle3", "strong"))]
+
+
+def test_every_policy_is_compared_with_plain_decoding():
+    assert {policy for policy, _ in CASES} == set(POLICIES)
+
+
+@pytest.mark.parametrize(("name", "drafters"), CASES)
+def test_output_equals_plain_greedy_decoding(pair, references, name, drafters):
     for prompt, reference in references.items():
-        run = tg.record(pair, prompt, policy=policy_of(name), max_new_tokens=NEW_TOKENS).run
+        run = tg.record(pair, prompt, policy=policy_of(name), drafters=drafters, max_new_tokens=NEW_TOKENS).run
         assert_same_text(pair.target.model, run.header.prompt.tokens, run.output, reference)
         assert run.end.new_tokens == len(run.output)
 

@@ -197,7 +197,7 @@ def describe_run(pair: Pair, policy: Policy, drafters: Sequence[Drafter], prompt
             device=str(target.device), vocab_size=target.vocab_size, context_limit=target.context_limit,
             parameters=target.parameters),
         drafters=[DrafterInfo(id=d.id, kind=d.name, name=d.label, parameters=d.parameters, state=d.state,
-                              settings=d.settings) for d in drafters],
+                              proposes=d.proposes, settings=d.settings) for d in drafters],
         policy=records.PolicyInfo(name=policy.name, settings=policy.settings, drafters=[d.id for d in drafters]),
         prompt=prompt, host=describe_host())
 

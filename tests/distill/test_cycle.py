@@ -67,6 +67,7 @@ def test_a_distilled_drafter_drafts(place, kind):
              for policy in (tg.Plain(), tg.Eagle2(budget=16, top_k=4, depth=3), tg.Chain())]
     assert texts[0].run.output == texts[1].run.output == texts[2].run.output
     assert all(step.tree.size > 1 for step in texts[1].run.rounds)
+    assert texts[1].run.header.drafters[0].proposes == {"lm": None, "eagle3": 40}[kind]
     card = (folder / "README.md").read_text()
     for fact in ("treegraft distill", "corpus.jsonl.zst", "24 conversations", "held-out", "seed 0", "tau of a short"):
         assert fact in card

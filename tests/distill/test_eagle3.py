@@ -15,9 +15,9 @@ from treegraft.distill.eagle3 import (
     Eagle3Student,
     UnrolledAttention,
     config_for,
-    default_layers,
     start_from_target,
 )
+from treegraft.distill.errors import DistillError
 from treegraft.distill.states import TargetStates
 from treegraft.models.eagle3 import Eagle3Head
 
@@ -141,6 +141,7 @@ def test_the_start_repeats_the_targets_last_layer():
     assert torch.allclose(head.lm_head(normed), target(tokens).logits, atol=1e-4)
 
 
-def test_default_layers_are_low_middle_and_high():
-    assert default_layers(32) == (1, 15, 28)
-    assert default_layers(30) == (1, 14, 26)
+@pytest.mark.parametrize("layers", [(1, 0, 2), (0, 1, 3), (-1, 1, 2)])
+def test_layers_that_the_target_lacks_are_refused(layers):
+    with pytest.raises(DistillError, match="from 0 to 2"):
+        config_for(tiny.target("llama"), tiny.VOCAB, layers)

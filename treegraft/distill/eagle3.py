@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch.nn.functional import embedding, pad, scaled_dot_product_attention
 from transformers import LlamaConfig, PreTrainedModel
 
 from treegraft.distill.data import Batch
+from treegraft.distill.errors import DistillError
 from treegraft.distill.loss import Teacher, agreement, soft_cross_entropy
 from treegraft.distill.states import TargetStates
 from treegraft.models.eagle3 import Eagle3Head, HeadConfig
@@ -23,14 +25,12 @@ STEP_WEIGHT = 0.8
 """Weight of an unroll step's loss in units of the step before it (EAGLE-3's code)."""
 
 
-def default_layers(depth: int) -> tuple[int, ...]:
-    """A low, a middle and a high layer of a target with `depth` layers, by EAGLE-3's rule."""
-    return 1, depth // 2 - 1, depth - 4
-
-
 def config_for(target: PreTrainedModel, draft_vocab: int, layers: tuple[int, ...]) -> HeadConfig:
-    """A head of one layer as wide as the target's."""
+    """A head of one layer as wide as the target's. Errors: `DistillError` for `layers` that the target lacks."""
     of = target.config.get_text_config()
+    if not all(low < high for low, high in pairwise((-1, *layers, of.num_hidden_layers))):
+        raise DistillError(f"aux-layers were {', '.join(map(str, layers))}; allowed: ascending numbers from 0 to "
+                           f"{of.num_hidden_layers - 1}, the target's layers, usually a low, a middle and a high one.")
     layer = LlamaConfig(
         hidden_size=of.hidden_size, intermediate_size=of.intermediate_size,
         num_attention_heads=of.num_attention_heads, num_key_value_heads=of.num_key_value_heads,

@@ -20,6 +20,7 @@ from treegraft.distill.train import Outcome, Progress, Recipe, Student, Trainer
 from treegraft.distill.vocabulary import answer_counts, coverage, ranking
 from treegraft.models.eagle3 import Eagle3Head
 from treegraft.models.eagle3_files import read_head
+from treegraft.models.eagle3_layouts import default_aux_layers
 from treegraft.models.loader import TargetModel
 from treegraft.models.weights import locate, read_tensors
 
@@ -111,7 +112,7 @@ def distill_eagle3(job: Job, draft_vocab: int, layers: tuple[int, ...] | None, s
         head, vocab = continue_head(job.target, start_from)
     else:
         vocab = np.sort(ranking(counts)[:draft_vocab])
-        layers = layers or eagle3.default_layers(target.config.get_text_config().num_hidden_layers)
+        layers = layers or default_aux_layers(target.config.get_text_config().num_hidden_layers)
         torch.manual_seed(job.recipe.seed)
         head = Eagle3Head(eagle3.config_for(target, len(vocab), layers)).to(target.device)
         eagle3.start_from_target(head, target, vocab)

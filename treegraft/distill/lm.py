@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -87,12 +88,20 @@ class LMStudent:
         return hidden, lambda part: (last[part].to(self._head.dtype) @ self._head.T).float().softmax(-1)
 
     def write(self, folder: Path) -> None:
-        """Write layers and norm in bf16, without the shared embeddings and head, and the ranking."""
+        """Write layers and norm in bf16, without the shared embeddings and head, and the ranking, replacing what
+        `folder` holds."""
         folder.mkdir(parents=True, exist_ok=True)
         config = copy.deepcopy(self.module.config)
         config.dtype = torch.bfloat16
         config.save_pretrained(folder)
-        own = {name: value.to(torch.bfloat16).contiguous() for name, value in self.module.state_dict().items()
+        own = {name: value.to("cpu", torch.bfloat16).contiguous() for name, value in self.module.state_dict().items()
                if not any(part in name for part in SHARED)}
-        save_file(own, folder / "model.safetensors", metadata={"format": "pt"})
-        save_file({"tokens": torch.from_numpy(self.ranking.astype(np.int32))}, folder / RANKING_FILE)
+        replace_tensors(own, folder / "model.safetensors")
+        replace_tensors({"tokens": torch.from_numpy(self.ranking.astype(np.int32))}, folder / RANKING_FILE)
+
+
+def replace_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Write a file of tensors, whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    save_file(tensors, part, metadata={"format": "pt"})
+    os.replace(part, path)

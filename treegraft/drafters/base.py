@@ -89,6 +89,11 @@ class Drafter(Configurable, ABC):
         return ()
 
     @property
+    def proposes(self) -> int | None:
+        """How many of the target's tokens it can propose, None for all of them."""
+        return None
+
+    @property
     def cached(self) -> int | None:
         """Tokens in its KV cache, None for a drafter without one."""
         return None

@@ -64,6 +64,10 @@ class Eagle3(Drafter):
         return self.head.config.aux_layers
 
     @property
+    def proposes(self) -> int | None:
+        return len(self.ids)
+
+    @property
     def cached(self) -> int | None:
         return self._cached.length
 

@@ -68,6 +68,10 @@ class LM(Drafter):
         return sum(p.numel() for p in self.model.parameters())
 
     @property
+    def proposes(self) -> int | None:
+        return self.draft_vocab or None
+
+    @property
     def cached(self) -> int | None:
         return self._cached.length
 

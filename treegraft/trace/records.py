@@ -74,6 +74,8 @@ class DrafterInfo(Plain, kw_only=True):
     parameters: Count = 0
     state: str = "context"
     """`context`: proposals depend on the context alone; `history`: also on what earlier rounds verified."""
+    proposes: Count | None = None
+    """How many of the target's tokens it can propose; None for all of them."""
     settings: dict[str, Value | list[Value]] = {}
 
 

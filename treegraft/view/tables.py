@@ -12,6 +12,7 @@ from treegraft.analysis.metrics import DEFINITIONS, Summary
 from treegraft.analysis.text import visible
 from treegraft.settings import Setting
 from treegraft.trace.reader import Run
+from treegraft.trace.records import DrafterInfo
 
 BAR = 30
 """Columns of the longest bar of a histogram."""
@@ -56,9 +57,16 @@ def run_title(run: Run) -> Text:
     """One line on how a run was made."""
     header = run.header
     settings = " ".join(f"{name}={value}" for name, value in header.policy.settings.items())
-    drafters = ", ".join(drafter.name for drafter in header.drafters) or "no drafter"
+    drafters = ", ".join(drafter_title(drafter, header.target.vocab_size) for drafter in header.drafters)
     return Text(visible(f"{header.target.name} ({header.target.dtype} on {header.target.device}), {header.policy.name} "
-                        f"{settings}, {drafters}"), "bold")
+                        f"{settings}, {drafters or 'no drafter'}"), "bold")
+
+
+def drafter_title(drafter: DrafterInfo, vocab_size: int) -> str:
+    """A drafter's name, and where it cannot propose all of the target's tokens, how many it can."""
+    if drafter.proposes is None or drafter.proposes >= vocab_size:
+        return drafter.name
+    return f"{drafter.name} (proposes {drafter.proposes:,} of {vocab_size:,} tokens)"
 
 
 def settings_table(settings: Iterable[Setting]) -> Table:
