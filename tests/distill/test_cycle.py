@@ -105,6 +105,35 @@ def test_an_interrupted_training_writes_the_same_drafter(place, kind, monkeypatc
     assert (resumed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize(("options", "words"), [
+    (("eagle3", "--start-from", "x", "--draft-vocab", 9), "own draft vocabulary"),
+    (("eagle3", "--aux-layers", "0,1,9"), "from 0 to 2"),
+    (("eagle3", "--aux-layers", "0;1"), "with commas between"),
+    (("lm", "--layers", "7,9"), "from 0 to 2"),
+    (("lm", "--limit", 3), "none is left to train on"),
+])
+def test_what_cannot_be_trained_is_refused_in_one_line(place, options, words):
+    kind, *rest = options
+    result = invoke(place, kind, "refused", *rest)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stderr.count("error: ") == 1
+
+
+def test_a_folder_that_cannot_be_made_is_refused(place):
+    (place / "file").write_text("")
+    result = invoke(place, "lm", "file/inside", *KINDS["lm"])
+    assert result.exit_code == 2
+    assert "error: " in result.stderr
+
+
+def test_only_pages_are_drawn(place):
+    for folder, out, words in ((place, "x.png", "must end in .html"), (place, "x.html", "no validation")):
+        result = treegraft("distill", "curve", folder, "--out", place / out)
+        assert result.exit_code == 2
+        assert words in result.stderr
+
+
 def test_a_start_of_another_shape_is_refused(place):
     first = distilled(place, "lm", "two-layers", "--layers", "0,2")
     result = invoke(place, "lm", "three-layers", "--layers", "0,1,2", "--start-from", first)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Train drafters for a target from text that the target itself writes.")
 
+DRAFT_VOCAB = 16384
+
 Target = Annotated[str, typer.Option(help="A named target, a hub id, a folder or a GGUF file.")]
 CorpusFile = Annotated[Path, typer.Option(help="What `treegraft distill corpus` wrote.", show_default=False)]
 Folder = Annotated[Path, typer.Option(help="The folder for the drafter; the same one to go on after an interrupt.",
@@ -91,8 +93,8 @@ def lm(
 @app.command()
 def eagle3(
     context: typer.Context, corpus: CorpusFile, out: Folder, target: Target = "smollm2",
-    draft_vocab: Annotated[int, typer.Option(min=1, help="Tokens that the head can say: the most frequent ones.")
-                           ] = 16384,
+    draft_vocab: Annotated[int | None, typer.Option(
+        min=1, help=f"Tokens that the head can say, the most frequent ones; by default {DRAFT_VOCAB}.")] = None,
     aux_layers: Annotated[str | None, typer.Option(
         help="Target layers whose outputs it reads, from 0; by default a low, a middle and a high one.")] = None,
     unroll: Annotated[int, typer.Option(min=1, max=16, help="Steps that the head is unrolled in training.")] = 4,
@@ -102,6 +104,9 @@ def eagle3(
     dtype: Dtype = None, device: Device = None,
 ) -> None:
     """Train an EAGLE-3 head."""
+    if start_from and (draft_vocab or aux_layers):
+        fail("--start-from goes on with the head's own draft vocabulary and layers: leave --draft-vocab and "
+             "--aux-layers out, or start anew.")
     from treegraft.distill.train import Recipe
 
     recipe = Recipe(epochs, batch_tokens, learning_rate, warmup, seed, held_out, validate_every, patience)
@@ -109,7 +114,7 @@ def eagle3(
         from treegraft.distill.job import distill_eagle3
 
         wanted = tuple(read_numbers("aux-layers", aux_layers)) if aux_layers else None
-        report(out, distill_eagle3(job, draft_vocab, wanted, unroll, start_from))
+        report(out, distill_eagle3(job, draft_vocab or DRAFT_VOCAB, wanted, unroll, start_from))
 
 
 @app.command()
@@ -137,7 +142,7 @@ def refusals() -> tuple[type[Exception], ...]:
     """Errors that speak to the user."""
     from treegraft.models.errors import ModelError
 
-    return DistillError, ModelError
+    return DistillError, ModelError, OSError
 
 
 @contextmanager

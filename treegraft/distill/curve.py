@@ -16,8 +16,9 @@ def draw(folders: Sequence[Path], out: Path) -> None:
         raise DistillError(f"--out was {out}; its name must end in .html. A browser opens it.")
     histories = {}
     for folder in folders:
-        histories[folder.name] = read_history(folder / "training" / HISTORY)
-        if not any("kl" in line for line in histories[folder.name]):
+        name = folder.name if folder.name not in histories else str(folder)
+        histories[name] = read_history(folder / "training" / HISTORY)
+        if not any("kl" in line for line in histories[name]):
             raise DistillError(f"{folder} has no validation in training/{HISTORY} yet. Give folders that "
                                "`treegraft distill lm` or `eagle3` wrote.")
     training_figure(histories).write_html(out)
