@@ -189,7 +189,7 @@ class BatchDecoder:
         tokens, positions = torch.tensor([[row.newest for row in rows], places], device=self.device)
         temperatures, uniforms = torch.tensor(
             [[row.job.temperature for row in rows], [row.job.uniforms[len(row.written)] for row in rows]],
-            dtype=torch.double, device=self.device)
+            dtype=summing_dtype(self.device), device=self.device)
         self.cache.positions, self.cache.end = positions, max(places) + 1
         logits = self._forward(tokens[:, None], positions[:, None])
         return sample(logits, temperatures, uniforms, top_p).tolist()
@@ -212,6 +212,11 @@ class BatchDecoder:
         return masks if len(masks) > 1 else next(iter(masks.values()))
 
 
+def summing_dtype(device: torch.device) -> torch.dtype:
+    """In what probabilities are summed: float64, which Apple's GPUs lack."""
+    return torch.float if device.type == "mps" else torch.double
+
+
 def sample(logits: torch.Tensor, temperatures: torch.Tensor, uniforms: torch.Tensor, top_p: float) -> torch.Tensor:
     """A token [rows] for each row of `logits` [rows, vocab]: the best at temperature 0, else the one at which the
     cumulative probability passes the row's uniform number. For `top_p` see `BatchDecoder.write`."""
@@ -220,7 +225,7 @@ def sample(logits: torch.Tensor, temperatures: torch.Tensor, uniforms: torch.Ten
     ids = None
     if top_p < 1:
         probabilities, ids = probabilities.sort(descending=True, stable=True)
-    reached = probabilities.cumsum(-1, dtype=torch.double)
+    reached = probabilities.cumsum(-1, dtype=summing_dtype(logits.device))
     last = (reached < top_p * reached[:, -1:]).sum(-1, keepdim=True)
     aims = uniforms[:, None] * reached.gather(1, last)
     column = torch.searchsorted(reached, aims, right=True).minimum(last)
