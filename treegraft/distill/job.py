@@ -105,7 +105,7 @@ def continue_lm(model: torch.nn.Module, folder: Path) -> None:
 
 
 def distill_eagle3(job: Job, draft_vocab: int, layers: tuple[int, ...] | None, steps: int,
-                   start_from: Path | None) -> Outcome:
+                   start_from: str | None) -> Outcome:
     """Train an EAGLE-3 head, unrolled `steps` steps. Errors: `DistillError`, `ModelError`."""
     target, counts = job.target.model, answer_counts(job.examples, job.target.vocab_size)
     if start_from:
@@ -125,7 +125,7 @@ def distill_eagle3(job: Job, draft_vocab: int, layers: tuple[int, ...] | None, s
                      f"weights of {start_from}" if start_from else "the target's last layer on its high state")
 
 
-def continue_head(target: TargetModel, folder: Path) -> tuple[Eagle3Head, np.ndarray]:
-    """The head in `folder`, ready to be trained, and the target ids of its output rows."""
-    loaded = read_head(folder, target)
+def continue_head(target: TargetModel, given: str) -> tuple[Eagle3Head, np.ndarray]:
+    """The head in a folder or hub id, ready to be trained, and the target ids of its output rows."""
+    loaded = read_head(given, target)
     return loaded.head.float().train().requires_grad_(True), loaded.vocab
