@@ -70,7 +70,8 @@ def corpus(
 def lm(
     context: typer.Context, corpus: CorpusFile, out: Folder, target: Target = "smollm2",
     layers: Annotated[str, typer.Option(help="Target layers to copy, from 0, such as 0,5,11; or how many.")] = "6",
-    start_from: Annotated[Path | None, typer.Option(help="The folder of a shallow copy to train further.")] = None, epochs: Epochs = 3.0, batch_tokens: BatchTokens = 4096, learning_rate: Rate = 4e-3,
+    start_from: Annotated[Path | None, typer.Option(help="The folder of a shallow copy to train further.")] = None,
+    epochs: Epochs = 3.0, batch_tokens: BatchTokens = 4096, learning_rate: Rate = 4e-3,
     warmup: Warmup = 40, seed: Seed = 0, held_out: HeldOut = 128, validate_every: ValidateEvery = 100,
     patience: Patience = 5, limit: Limit = None, states: States = None, recompute: Recompute = False,
     dtype: Dtype = None, device: Device = None,
@@ -98,7 +99,8 @@ def eagle3(
         help="Target layers whose outputs it reads, from 0; by default a low, a middle and a high one.")] = None,
     unroll: Annotated[int, typer.Option(min=1, max=16, help="Steps that the head is unrolled in training.")] = 4,
     start_from: Annotated[str | None, typer.Option(
-        help="A head of this target to train further: a folder or hub id, in any public layout.")] = None, epochs: Epochs = 3.0, batch_tokens: BatchTokens = 4096, learning_rate: Rate = 4e-3,
+        help="A head of this target to train further: a folder or hub id, in any public layout.")] = None,
+    epochs: Epochs = 3.0, batch_tokens: BatchTokens = 4096, learning_rate: Rate = 4e-3,
     warmup: Warmup = 40, seed: Seed = 0, held_out: HeldOut = 128, validate_every: ValidateEvery = 100,
     patience: Patience = 5, limit: Limit = None, states: States = None, recompute: Recompute = False,
     dtype: Dtype = None, device: Device = None,
