@@ -98,7 +98,7 @@ def test_every_policy_shows_its_settings_and_runs_with_them(fake, name):
 
 def test_drafters_are_those_that_fit_the_role(fake):
     app = opened()
-    assert app.selectbox(key="eagle2.drafter").options == ["strong"]
+    assert app.selectbox(key="eagle2.drafter").options == ["eagle3", "strong"]
     app.selectbox(key="policy").set_value("lookup").run()
     assert app.selectbox(key="lookup.drafter").options == ["lookup"]
 

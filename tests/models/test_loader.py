@@ -209,7 +209,7 @@ def test_shared_embeddings_must_have_the_targets_shape(small, tmp_path):
 
 @pytest.mark.pair
 def test_the_default_pair_comes_whole(pair):
-    assert list(pair.drafters) == ["lookup", "strong"]
+    assert list(pair.drafters) == ["lookup", "eagle3", "strong"]
     assert pair.target.name == "smollm2"
     assert pair.target.revision == PAIRS["smollm2"].target.revision
     assert (pair.target.vocab_size, pair.target.usable_vocab, pair.target.context_limit) == (49152, 49152, 8192)

@@ -53,6 +53,8 @@ PAIRS: dict[str, PairSpec] = {pair.name: pair for pair in (
         name="smollm2", target=SMOLLM2, help="SmolLM2-135M-Instruct with bundled drafters; works offline once fetched",
         drafters={
             "lookup": DrafterSpec("lookup", help="copies from the context; free"),
+            "eagle3": DrafterSpec("eagle3", DRAFTERS / "smollm2-eagle3",
+                                  help="one layer on the target's hidden states; about a tenth of a target forward"),
             "strong": DrafterSpec("lm", DRAFTERS / "smollm2-strong",
                                   help="6 of the target's 30 layers, distilled; about 40 % of a target forward"),
         }),
