@@ -110,7 +110,9 @@ def test_an_interrupted_training_writes_the_same_drafter(place, kind, monkeypatc
     (("eagle3", "--aux-layers", "0,1,9"), "from 0 to 2"),
     (("eagle3", "--aux-layers", "0;1"), "with commas between"),
     (("lm", "--layers", "7,9"), "from 0 to 2"),
-    (("lm", "--limit", 3), "none is left to train on"),
+    (("lm", "--layers", "1,1"), "different numbers"),
+    (("lm", "--layers", "6"), "1 to 3"),
+    (("lm", "--layers", "2", "--limit", 3), "none is left to train on"),
 ])
 def test_what_cannot_be_trained_is_refused_in_one_line(place, options, words):
     kind, *rest = options

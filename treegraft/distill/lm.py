@@ -23,7 +23,12 @@ SHARED = ("embed_tokens", "lm_head")
 
 
 def spread_layers(depth: int, count: int) -> list[int]:
-    """`count` of `depth` layers, the first and the last among them, at even distances."""
+    """`count` of `depth` layers, the first and the last among them, at even distances.
+
+    Errors: `DistillError` for more than there are.
+    """
+    if not 1 <= count <= depth:
+        raise DistillError(f"{count} layers were asked for; allowed: 1 to {depth}, as many as the target has.")
     return np.linspace(0, depth - 1, count).round().astype(int).tolist()
 
 
@@ -34,9 +39,9 @@ def shallow_copy(target: PreTrainedModel, layers: Sequence[int]) -> PreTrainedMo
     if theirs is None or not hasattr(target.base_model, "embed_tokens"):
         raise DistillError(f"The target ({target.config.model_type}) does not keep its decoder in `layers` behind "
                            "`embed_tokens`, so no shallow copy can be made. Llama, Qwen, Mistral and Gemma do.")
-    if not layers or not all(0 <= layer < len(theirs) for layer in layers):
-        raise DistillError(f"layers were {list(layers)}; allowed: numbers from 0 to {len(theirs) - 1}, the target's "
-                           "layers.")
+    if not layers or len(set(layers)) < len(layers) or not all(0 <= layer < len(theirs) for layer in layers):
+        raise DistillError(f"layers were {list(layers)}; allowed: different numbers from 0 to {len(theirs) - 1}, the "
+                           "target's layers.")
     config = copy.deepcopy(target.config)
     text = config.get_text_config()
     text.num_hidden_layers = len(layers)
