@@ -54,7 +54,7 @@ PAIRS: dict[str, PairSpec] = {pair.name: pair for pair in (
         drafters={
             "lookup": DrafterSpec("lookup", help="copies from the context; free"),
             "eagle3": DrafterSpec("eagle3", DRAFTERS / "smollm2-eagle3",
-                                  help="one layer on the target's hidden states; a tenth to a fifth of a target forward"),
+                                  help="one layer on the target's states; a tenth to a fifth of a target forward"),
             "strong": DrafterSpec("lm", DRAFTERS / "smollm2-strong",
                                   help="6 of the target's 30 layers, distilled; about 40 % of a target forward"),
         }),
