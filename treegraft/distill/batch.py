@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from transformers import PreTrainedModel
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+from transformers.cache_utils import Cache, DynamicCache
 
-from treegraft.models.cache import UnsupportedModel, attention_windows, cache_argument
+from treegraft.models.cache import PreallocatedLayer, attention_windows, cache_argument, plain_layers
 from treegraft.models.topk import favourites
 
 
@@ -57,18 +57,12 @@ class Row:
 # --- keys and values ------------------------------------------------------------------------------------------------
 
 
-class BatchLayer(CacheLayerMixin):
+class BatchLayer(PreallocatedLayer):
     """Keys and values [rows, heads, length, dim] of one layer, written at the places that `cache` tells."""
 
-    is_sliding = False
-
     def __init__(self, cache: BatchCache, keys: torch.Tensor, values: torch.Tensor) -> None:
-        super().__init__()
-        self.cache, self.keys, self.values = cache, keys, values
-        self.is_initialized = True
-
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """Keys and values exist from the start."""
+        super().__init__(keys, values)
+        self.cache = cache
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args,
                **kwargs) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,11 +83,6 @@ class BatchLayer(CacheLayerMixin):
     def get_seq_length(self) -> int:
         return self.cache.end
 
-    def get_max_length(self) -> int:
-        return self.keys.shape[-2]
-
-    get_max_cache_shape = get_max_length
-
 
 class BatchCache(Cache):
     """Keys and values of all layers for `rows` texts of at most `length` tokens, shaped as `shapes` has them for one.
@@ -106,11 +95,7 @@ class BatchCache(Cache):
         self.first, self.end = 0, 0
         self.positions: torch.Tensor | None = None
         layers = []
-        for index, layer in enumerate(shapes.layers):
-            if getattr(layer, "keys", None) is None or layer.keys.ndim != 4:
-                raise UnsupportedModel(f"Layer {index} of the model keeps {type(layer).__name__} state, not plain keys "
-                                       "and values, so it cannot write texts side by side. Use a model whose layers "
-                                       "are all attention (full or sliding window).")
+        for layer in plain_layers(shapes):
             sizes = [(rows, state.shape[1], length, state.shape[3]) for state in (layer.keys, layer.values)]
             layers.append(BatchLayer(self, layer.keys.new_zeros(sizes[0]), layer.values.new_zeros(sizes[1])))
         super().__init__(layers=layers)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache, DynamicLayer
 
 from treegraft.models.capture import LayerStates
 from treegraft.models.errors import LoadError
@@ -29,18 +29,41 @@ class UnsupportedModel(LoadError):
     """The model's attention or cache cannot carry a draft tree; the text says why."""
 
 
-class RowLayer(CacheLayerMixin):
-    """One layer's rows: writes new keys and values in place behind `rows.length` and returns views."""
+class PreallocatedLayer(CacheLayerMixin):
+    """Keys and values [.., rows, dim] of one layer that exist from the start. Subclasses say where new ones go."""
 
     is_sliding = False
 
-    def __init__(self, rows: RowCache, keys: torch.Tensor, values: torch.Tensor) -> None:
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
         super().__init__()
-        self.rows, self.keys, self.values = rows, keys, values
+        self.keys, self.values = keys, values
         self.is_initialized = True
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        """The rows exist from the start."""
+        """There is nothing left to do."""
+
+    def get_max_length(self) -> int:
+        return self.keys.shape[-2]
+
+    get_max_cache_shape = get_max_length
+
+
+def plain_layers(shapes: DynamicCache) -> list[DynamicLayer]:
+    """The layers of a cache that a model has filled. Errors: `UnsupportedModel` unless all keep keys and values."""
+    for index, layer in enumerate(shapes.layers):
+        if getattr(layer, "keys", None) is None or layer.keys.ndim != 4:
+            raise UnsupportedModel(f"Layer {index} of the model keeps {type(layer).__name__} state, not plain keys and "
+                                   "values, so several texts or branches cannot stand side by side in it. Use a model "
+                                   "whose layers are all attention (full or sliding window).")
+    return shapes.layers
+
+
+class RowLayer(PreallocatedLayer):
+    """One layer's rows: writes new keys and values in place behind `rows.length` and returns views."""
+
+    def __init__(self, rows: RowCache, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__(keys, values)
+        self.rows = rows
 
     def update(self, key_states: torch.Tensor, value_states: torch.Tensor, *args,
                **kwargs) -> tuple[torch.Tensor, torch.Tensor]:
@@ -56,11 +79,6 @@ class RowLayer(CacheLayerMixin):
     def get_seq_length(self) -> int:
         return self.rows.length
 
-    def get_max_length(self) -> int:
-        return self.keys.shape[-2]
-
-    get_max_cache_shape = get_max_length
-
 
 class RowCache(Cache):
     """Keys and values of all layers in a few large tensors [layers, 1, heads, rows, dim], so that moving rows is one
@@ -70,11 +88,7 @@ class RowCache(Cache):
         self.length = 0
         self.buffers = []
         groups = defaultdict(list)
-        for index, layer in enumerate(shapes.layers):
-            if getattr(layer, "keys", None) is None or layer.keys.ndim != 4:
-                raise UnsupportedModel(f"Layer {index} of the model keeps {type(layer).__name__} state, not plain keys "
-                                       "and values, so a draft tree cannot be verified in one pass. Use a model whose "
-                                       "layers are all attention (full or sliding window).")
+        for index, layer in enumerate(plain_layers(shapes)):
             for name in ("keys", "values"):
                 tensor = getattr(layer, name)
                 groups[(tensor.shape[1], tensor.shape[3], tensor.dtype, tensor.device)].append((index, name))
