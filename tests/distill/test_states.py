@@ -10,7 +10,7 @@ from tests import tiny
 from tests.distill.examples import random_examples
 from treegraft.distill.data import collate
 from treegraft.distill.errors import DistillError
-from treegraft.distill.states import TargetStates, check_head
+from treegraft.distill.states import TargetStates, check_head, fingerprint
 
 CPU = torch.device("cpu")
 
@@ -41,6 +41,11 @@ def test_a_folder_of_another_corpus_is_refused(tmp_path):
     TargetStates(tiny.target("llama"), random_examples(6), (0,), tmp_path)
     with pytest.raises(DistillError, match="another corpus"):
         TargetStates(tiny.target("llama"), random_examples(7), (0,), tmp_path)
+
+
+def test_models_of_one_shape_are_told_apart():
+    assert fingerprint(tiny.target("llama")) == fingerprint(tiny.target("llama"))
+    assert fingerprint(tiny.target("llama")) != fingerprint(tiny.drafter("llama"))
 
 
 def test_a_disk_that_is_too_small_is_refused(tmp_path, monkeypatch):

@@ -108,6 +108,12 @@ def test_a_folder_with_another_training_is_refused(tmp_path):
         trainer(tmp_path, replace(RECIPE, learning_rate=0.01)).run()
 
 
+def test_a_folder_with_a_training_on_another_corpus_is_refused(tmp_path):
+    trainer(tmp_path, made_from={"corpus": "a"}).run()
+    with pytest.raises(DistillError, match="corpus a there, b asked"):
+        trainer(tmp_path, made_from={"corpus": "b"}).run()
+
+
 def test_a_corpus_that_is_all_held_out_is_refused(tmp_path):
     with pytest.raises(DistillError, match="none is left"):
         trainer(tmp_path, replace(RECIPE, held_out=40))

@@ -15,7 +15,7 @@ from treegraft.distill.conversations import read_conversations, render
 from treegraft.distill.data import Example, held_out
 from treegraft.distill.decode import short_tau
 from treegraft.distill.errors import DistillError
-from treegraft.distill.states import TargetStates, check_head
+from treegraft.distill.states import TargetStates, check_head, fingerprint
 from treegraft.distill.train import Outcome, Progress, Recipe, Student, Trainer
 from treegraft.distill.vocabulary import answer_counts, coverage, ranking
 from treegraft.models.eagle3 import Eagle3Head
@@ -62,7 +62,7 @@ class Job:
 
     def target_states(self, layers: tuple[int, ...]) -> TargetStates:
         """The target's states at `layers`, kept in a folder of this corpus and target."""
-        name = f"{self.target.name}-{self.facts.sha256[:12]}-{len(self.examples)}"
+        name = f"{self.target.name}-{fingerprint(self.target.model)}-{self.facts.sha256[:12]}-{len(self.examples)}"
         return TargetStates(self.target.model, self.examples, layers, self.states / name if self.states else None)
 
     def train(self, student: Student, kind: str, what: str, start: str) -> Outcome:
@@ -72,7 +72,9 @@ class Job:
             student.write(latest)
             return short_tau(self.target, kind, latest, self.questions, DECODE_TOKENS)
 
-        trainer = Trainer(student, self.examples, self.recipe, self.out, self.target.device,
+        made_from = {"target": fingerprint(self.target.model), "corpus": self.facts.sha256[:12],
+                     "conversations": str(len(self.examples)), "drafter": what, "start": start}
+        trainer = Trainer(student, self.examples, self.recipe, self.out, self.target.device, made_from=made_from,
                           decode=decode if self.questions else None, on_progress=self.on_progress)
         outcome = trainer.run()
         if outcome.best:

@@ -6,10 +6,11 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -97,13 +98,17 @@ class Outcome:
 
 
 class Trainer:
-    """Trains `student` on `examples`; its best weights so far are in `out`, a checkpoint in `out`/training."""
+    """Trains `student` on `examples`; its best weights so far are in `out`, a checkpoint in `out`/training.
+
+    `made_from` names what else the weights follow from; a checkpoint is gone on with only if all of it is the same.
+    """
 
     def __init__(self, student: Student, examples: Sequence[Example], recipe: Recipe, out: Path, device: torch.device,
-                 *, decode: Callable[[], float] | None = None,
+                 *, made_from: Mapping[str, str] = MappingProxyType({}), decode: Callable[[], float] | None = None,
                  on_progress: Callable[[Progress], None] = lambda progress: None) -> None:
         self.student, self.examples, self.recipe, self.out, self.device = student, examples, recipe, out, device
         self._decode, self._on_progress = decode, on_progress
+        self._settings = asdict(recipe) | dict(made_from)
         self._train, self._check = held_out(len(examples), recipe.held_out, recipe.seed)
         if len(self._train) == 0:
             raise DistillError(f"The corpus has {len(examples)} conversations and {recipe.held_out} of them are held "
@@ -192,7 +197,7 @@ class Trainer:
 
     def _save(self) -> None:
         """Replace the checkpoint, never leaving half of one."""
-        state = {"recipe": asdict(self.recipe), "step": self.progress.step, "tokens": self.progress.tokens,
+        state = {"settings": self._settings, "step": self.progress.step, "tokens": self.progress.tokens,
                  "best": asdict(self.best) if self.best else None, "since_best": self._since_best,
                  "module": trained_state(self.student.module),
                  "optimizers": [optimizer.state_dict() for optimizer in self._optimizers]}
@@ -206,7 +211,7 @@ class Trainer:
         if not path.exists():
             return
         state = torch.load(path, map_location=self.device, weights_only=True)
-        ours, theirs = asdict(self.recipe), state["recipe"]
+        ours, theirs = self._settings, state["settings"]
         changed = [f"{name} {theirs.get(name)} there, {ours[name]} asked" for name in ours
                    if ours[name] != theirs.get(name) and name != "checkpoint_seconds"]
         if changed:
