@@ -14,7 +14,7 @@ SOURCES = [*(ROOT / "treegraft").rglob("*.py"), ROOT / "app.py", *(ROOT / "pages
 HEAVY = {"torch", "transformers", "accelerate", "safetensors"}
 LIGHT_PLACES = ("treegraft/trace", "treegraft/analysis", "treegraft/view", "treegraft/doctor", "pages", "app.py")
 NUMPY_ONLY = ("treegraft/tree.py", "treegraft/policies", "treegraft/drafters/base.py", "treegraft/drafters/lookup.py",
-              "treegraft/settings.py")
+              "treegraft/settings.py", "treegraft/scheduler/features.py", "treegraft/scheduler/network.py")
 STANDARD = set(sys.stdlib_module_names)
 
 

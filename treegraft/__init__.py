@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from treegraft import trace
     from treegraft.models import Pair, load
-    from treegraft.policies import Chain, Eagle2, Lookup, Plain
+    from treegraft.policies import Chain, Eagle2, Lookup, Plain, TreeGraft
     from treegraft.run import Recording, record
     from treegraft.trace import Run, Trace, TraceError, open
 
 HOMES = {
     "load": "treegraft.models", "Pair": "treegraft.models", "record": "treegraft.run", "Recording": "treegraft.run",
     "Plain": "treegraft.policies", "Chain": "treegraft.policies", "Lookup": "treegraft.policies",
-    "Eagle2": "treegraft.policies", "open": "treegraft.trace", "Run": "treegraft.trace", "Trace": "treegraft.trace",
-    "TraceError": "treegraft.trace",
+    "Eagle2": "treegraft.policies", "TreeGraft": "treegraft.policies", "open": "treegraft.trace",
+    "Run": "treegraft.trace", "Trace": "treegraft.trace", "TraceError": "treegraft.trace",
 }
 """Where each public name lives: imported when it is first used, so that reading a trace does not load torch."""
 
-__all__ = ["Chain", "Eagle2", "Lookup", "Pair", "Plain", "Recording", "Run", "Trace", "TraceError", "load", "open",
-           "record", "trace"]
+__all__ = ["Chain", "Eagle2", "Lookup", "Pair", "Plain", "Recording", "Run", "Trace", "TraceError", "TreeGraft", "load",
+           "open", "record", "trace"]
 
 
 def __getattr__(name: str):

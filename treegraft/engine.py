@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from treegraft.drafters.base import Drafter, Prefilled
+from treegraft.drafters.base import Committed, Drafter, Prefilled
 from treegraft.models.target import Answers, Target
-from treegraft.policies.base import Policy, Round
+from treegraft.policies.base import NO_CONSTANTS, Constants, Policy, Round
 from treegraft.stop import Stop
 from treegraft.tree import DraftTree
 from treegraft.verify import accept_greedy
@@ -44,17 +44,18 @@ def prefill(target: Target, drafters: Sequence[Drafter], prompt: list[int], max_
 
 
 def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefilled: Prefilled, stop: Stop,
-           max_context: int) -> Iterator[Step]:
+           max_context: int, constants: Constants = NO_CONSTANTS) -> Iterator[Step]:
     """Draft, verify, accept, commit, until `stop` says that the text has ended; yields every round.
 
     Greedy decoding: the output is what the target would write alone, whatever the drafters propose.
     """
     root, context = prefilled.root, len(prefilled.prompt) + 1
+    reads_logprobs = any(drafter.reads_logprobs for drafter in drafters)
     stop.take([root])
     while not stop.reason:
         clock = Phases()
         tree = DraftTree(root, context, policy.capacity)
-        round = Round(tree, drafters, limit=max_context - context)
+        round = Round(tree, drafters, limit=max_context - context, constants=constants)
         policy.draft(round)
         clock.lap("draft")
         answers = target.verify(tree, round.kept)
@@ -63,8 +64,9 @@ def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefille
         clock.lap("accept")
         tokens = [*tree.token[path].tolist(), bonus]
         states = target.commit(tree, round.kept, path)
+        logprobs = answers.logprobs(path, tokens) if reads_logprobs else None
         for drafter in drafters:
-            drafter.commit(tree, path, tokens, states)
+            drafter.commit(tree, Committed(path, tokens, states, logprobs))
         clock.lap("commit")
         yield Step(round, answers, path, tokens, stop.take(tokens), clock.seconds)
         root, context = bonus, context + len(tokens)

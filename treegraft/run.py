@@ -14,14 +14,17 @@ from pathlib import Path
 
 import torch
 
+from treegraft.analysis.costs import microseconds
 from treegraft.drafters.base import Drafter
 from treegraft.engine import decode, prefill
 from treegraft.models import Pair
 from treegraft.models.cache import COST_CONTEXT
 from treegraft.models.target import Target
 from treegraft.models.tokenizer import encode_prompt, is_unicode, piece_bytes
-from treegraft.policies.base import Policy
+from treegraft.policies.base import Constants, Policy
 from treegraft.recorder import Recorder
+from treegraft.scheduler.files import bundled, describe, load
+from treegraft.scheduler.network import Scheduler
 from treegraft.stop import Stop
 from treegraft.trace import records
 from treegraft.trace.reader import Run, TracedRound
@@ -56,14 +59,17 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
            drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
            max_new_tokens: int = 256, max_context: int | None = None, stop: str | Sequence[str] = (), raw: bool = False,
            group: str = "", index: int = 0, turn: int = 0, costs: bool = True,
+           scheduler: str | Path | Scheduler | None = None, level: str = "run",
            on_round: Callable[[TracedRound], None] | None = None) -> Recording:
     """Decode `prompt` (text, or chat messages) with `policy` and record it.
 
     `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
     goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
     `stop` is one text or several that end the answer. `costs` measures how long forwards over 1 to 64 tokens take,
-    once a pair, for the header. `on_round` is called after every round and may raise `KeyboardInterrupt` to stop; what
-    was recorded until then is kept.
+    once a pair, for the header. `scheduler` (or the folder of one) decides for a policy that asks for it; by default
+    the one that comes with the pair. `level` also takes probes after the run, for exact what-ifs: what the drafters
+    would have said at every output position (`dense`), under every choice of calls (`exhaustive`). `on_round` is called
+    after every round and may raise `KeyboardInterrupt` to stop; what was recorded until then is kept.
 
     Errors: `RunError` for arguments that do not fit, `PromptError` for a prompt that the model cannot be asked,
     `ModelError` for a model that cannot follow a tree; `TraceError` if the trace cannot be written.
@@ -80,12 +86,13 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     with ExitStack() as stack:
         stack.enter_context(pair.lock)
         target = Target(pair.target.cached(max_context))
-        if costs:
+        if costs or policy.needs_clock:
             header.costs = measure_costs(target, chosen)
+        constants = constants_of(header, policy, chosen, scheduler)
         if out is not None:
             writer = stack.enter_context(Writer(out))
         recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
-        run_to_end(recorder, target, policy, chosen, on_round)
+        run_to_end(recorder, target, policy, chosen, constants, on_round)
     return Recording(recorder.run, Path(out) if out is not None else None)
 
 
@@ -110,7 +117,7 @@ def chat_of(prompt: str | Sequence[dict[str, str]], rendered: str) -> list[dict[
 
 
 def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Sequence[Drafter],
-               on_round: Callable[[TracedRound], None] | None) -> None:
+               constants: Constants, on_round: Callable[[TracedRound], None] | None) -> None:
     """Decode until the text ends, recording; an interrupt or an error still ends the trace in good order."""
     decoding, prompt = recorder.header.decoding, recorder.header.prompt.tokens
     stop = Stop(decoding.eos, decoding.stop, decoding.max_new_tokens, decoding.max_context - len(prompt),
@@ -119,7 +126,7 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
     try:
         prefilled = prefill(target, drafters, prompt, decoding.max_context, policy.capacity)
         recorder.prefill(prefilled, time.perf_counter() - start, forwards(target, drafters))
-        for step in decode(target, policy, drafters, prefilled, stop, decoding.max_context):
+        for step in decode(target, policy, drafters, prefilled, stop, decoding.max_context, constants):
             recorder.round(step, forwards(target, drafters), cached_tokens(target, drafters))
             if on_round:
                 on_round(recorder.run.rounds[-1])
@@ -135,6 +142,39 @@ def measure_costs(target: Target, drafters: Sequence[Drafter]) -> list[records.C
     points = {TARGET: target.cached.cost_points()} | {drafter.id: drafter.cost_points() for drafter in drafters}
     return [records.CostCurve(model=model, context=COST_CONTEXT, points=curve)
             for model, curve in points.items() if curve]
+
+
+def constants_of(header: Header, policy: Policy, drafters: Sequence[Drafter],
+                 scheduler: str | Path | Scheduler | None) -> Constants:
+    """What `policy` may know of the run, also written into the header. Errors: `RunError` without a scheduler where
+    the policy needs one, `SchedulerError`."""
+    if policy.needs_clock or (header.level == "exhaustive" and len(drafters) == 2):
+        header.clock = clock_of(header.costs, policy, drafters)
+    chosen = find_scheduler(scheduler, header.target.name, drafters) if policy.needs_scheduler else None
+    if chosen:
+        header.scheduler = describe(chosen)
+    return Constants(prompt=len(header.prompt.tokens), clock=header.clock, scheduler=chosen)
+
+
+def find_scheduler(given: str | Path | Scheduler | None, target: str, drafters: Sequence[Drafter]) -> Scheduler:
+    """The given scheduler, or the one that comes with these models. Errors: `RunError`, `SchedulerError`."""
+    if isinstance(given, Scheduler):
+        return given
+    folder = given or bundled(target, *(drafter.label for drafter in drafters))
+    if folder is None:
+        names = " and ".join(drafter.label for drafter in drafters)
+        raise RunError(f"there is no scheduler for {target} with {names}. Give one (--scheduler FOLDER), train one "
+                       "with `treegraft values` and `treegraft distill-scheduler`, or take another schedule: always, "
+                       "never, or layers such as 1,3.")
+    return load(folder)
+
+
+def clock_of(costs: Sequence[records.CostCurve], policy: Policy, drafters: Sequence[Drafter]) -> records.Clock:
+    """What a verification of a full tree costs, and a call that expands a whole frontier."""
+    curves = {curve.model: curve for curve in costs}
+    target = microseconds(curves[TARGET], policy.budget + 1)
+    strong = max(1, microseconds(curves[drafters[-1].id], policy.top_k))
+    return records.Clock(target=target, strong=strong, call_budget=policy.call_budget or target // strong)
 
 
 def forwards(target: Target, drafters: Sequence[Drafter]) -> list[records.Forward]:
@@ -162,11 +202,12 @@ def choose_drafters(pair: Pair, policy: Policy, names: Sequence[str] | None) -> 
     chosen: list[Drafter] = []
     for place, role in enumerate(policy.roles):
         fitting = {name: drafter for name, drafter in pair.drafters.items()
-                   if drafter.scores_tokens == role.scores_tokens}
+                   if role.scores_tokens in (None, drafter.scores_tokens) and drafter not in chosen}
         name = names[place] if names is not None else next(iter(fitting), None)
         if name not in fitting:
             known = ", ".join(pair.drafters) or "none"
             why = "cannot fill" if name in pair.drafters else "is not there for"
+            why = "already has a role and cannot fill" if pair.drafters.get(name) in chosen else why
             raise RunError(f"drafter {name!r} {why} the role {role.name!r} of policy {policy.name}, which "
                            f"{role.help}. Fitting: {', '.join(fitting) or 'none'}; the pair has: {known}.")
         drafter = fitting[name]

@@ -9,7 +9,7 @@ import torch
 from tests import tiny, tiny_heads
 from treegraft.drafters import drafter_class
 from treegraft.drafters import eagle3 as module
-from treegraft.drafters.base import Prefilled
+from treegraft.drafters.base import Committed, Prefilled
 from treegraft.drafters.eagle3 import Eagle3
 from treegraft.engine import decode, prefill
 from treegraft.models.cache import CachedModel
@@ -142,7 +142,7 @@ def test_what_was_read_is_not_read_again(target):
     drafter.grow(tree, np.append(frontier, 4), 2, 3)
     assert [forward.tokens for forward in drafter.read_forwards()] == [2, 1, 1]
     drafter.grow(tree, np.array([ROOT, 3]), 3, 5)
-    assert [forward.tokens for forward in drafter.read_forwards()] == [0]
+    assert [forward.tokens for forward in drafter.read_forwards()] == []
     check_children(tree, drafter, [*PROMPT, prefilled.root], np.array([ROOT, 3]), 5)
 
 
@@ -230,7 +230,8 @@ def test_a_prompt_longer_than_the_heads_context_is_not_read(target):
     growth = drafter.grow(tree, np.array([ROOT]), 1, 3)
     assert growth.final
     assert len(growth.created) == 0
-    drafter.commit(tree, np.zeros(0, np.int64), [4], {layer: torch.zeros(1, 32) for layer in drafter.aux_layers})
+    drafter.commit(tree, Committed(np.zeros(0, np.int64), [4],
+                                   {layer: torch.zeros(1, 32) for layer in drafter.aux_layers}))
     assert drafter.cached == 0
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treegraft.drafters.base import Prefilled
+from treegraft.drafters.base import Committed, Prefilled
 from treegraft.drafters.lookup import ContextIndex, Lookup
 from treegraft.settings import SettingError
 from treegraft.tree import NEG_INF, DraftTree
@@ -217,7 +217,7 @@ def test_rounds_equal_the_reference(text, data):
                 break
         path = tree.path(data.draw(st.integers(0, tree.size - 1)))[1:]
         tokens = [*tree.token[path].tolist(), *data.draw(st.lists(token, min_size=1, max_size=3))]
-        drafter.commit(tree, path, tokens, {})
+        drafter.commit(tree, Committed(path, tokens))
         context = context + tokens
 
 
@@ -263,7 +263,7 @@ def example(**settings) -> Lookup:
     rows = [{token: -50_000} for token in TEXT[1:7]]
     drafter = Lookup(ngram=3, **settings)
     drafter.begin(prefilled(PROMPT, TEXT[6], rows), 100, 100)
-    drafter.commit(DraftTree(TEXT[6], 7, 15), np.array([], np.int64), TEXT[7:], {})
+    drafter.commit(DraftTree(TEXT[6], 7, 15), Committed(np.array([], np.int64), TEXT[7:]))
     return drafter
 
 

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treegraft.drafters.base import Drafter, Growth, Prefilled
+from treegraft.drafters.base import Committed, Drafter, Growth, Prefilled
 from treegraft.drafters.lookup import Lookup as LookupDrafter
 from treegraft.policies.base import Round
-from treegraft.policies.lookup import Lookup, next_frontier
+from treegraft.policies.frontier import next_frontier
+from treegraft.policies.lookup import Lookup
 from treegraft.tree import NEG_INF, DraftTree
 
 
@@ -25,7 +26,7 @@ class Scripted(Drafter):
     def begin(self, prefilled, max_context, capacity):
         pass
 
-    def commit(self, tree, path, tokens, states):
+    def commit(self, tree, committed):
         pass
 
     def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
@@ -79,7 +80,7 @@ def test_worked_example():
     drafter = LookupDrafter(ngram=3)
     drafter.begin(Prefilled(prompt=prompt, root=2, tokens=np.array(text[1:7])[:, None],
                             logprobs=np.full((6, 1), -50_000)), 100, 100)
-    drafter.commit(DraftTree(2, 7, 15), np.array([], np.int64), text[7:], {})
+    drafter.commit(DraftTree(2, 7, 15), Committed(np.array([], np.int64), text[7:]))
     round = draft(Lookup(budget=7, top_k=2, layers=3), drafter, root=1, context=10)
     assert round.tree.token.tolist() == [1, 2, 4, 7, 3, 7]
     assert round.tree.parent.tolist() == [-1, 0, 1, 2, 1, 4]

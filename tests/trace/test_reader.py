@@ -450,11 +450,11 @@ def test_unknown_fields_survive_at_every_level(seed):
 
 
 def test_unknown_events_and_records_are_kept_and_reported(path, lines):
-    new_event, new_record = {"kind": "gate", "depth": [1]}, {"kind": "probe", "position": 3, "nodes": {}}
+    new_event, new_record = {"kind": "gate", "depth": [1]}, {"kind": "hint", "position": 3, "nodes": {}}
     lines[3]["events"].insert(1, new_event)
     lines[3]["events"].append(new_event)
     lines.insert(4, new_record)
-    lines[5]["events"].insert(0, {"kind": "rescore"})
+    lines[5]["events"].insert(0, {"kind": "soften"})
     save(path, lines)
     trace = tt.open(path)
     assert len(trace.rounds) == 5
@@ -479,7 +479,7 @@ def test_other_records_must_name_their_kind(tmp_path, run):
     with Writer(tmp_path / "t.jsonl") as writer:
         writer.write(run.header)
         with pytest.raises(TraceError, match="kind"):
-            writer.write(Other(kind="probe", fields={"kind": "round"}))
+            writer.write(Other(kind="hint", fields={"kind": "round"}))
 
 
 # --- zstd ------------------------------------------------------------------------------------------------------------

@@ -58,18 +58,33 @@ class Prefilled:
     states: States = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Committed:
+    """What a round added to the context: the accepted `path` (node ids, root left out) and its `tokens`, the bonus
+    included.
+
+    `states` are the target's at the root and along the path. `logprobs` are those of `tokens` under the target in 1e-5
+    nats, None where no drafter reads them.
+    """
+
+    path: np.ndarray
+    tokens: Sequence[int]
+    states: States = field(default_factory=dict)
+    logprobs: np.ndarray | None = None
+
+
 @dataclass
 class Drafter(Configurable, ABC):
     """Proposes tokens. A drafter serves one decode at a time: `begin`, then `grow` and `commit` round by round.
 
     `name` is its kind in the registry. `state` is `context` if proposals depend on the context alone, else `history`.
-    `scores_tokens` says that proposals carry probabilities, which best-first policies need. `prefill_k` is how many of
-    the target's best tokens it wants to know at every prompt position.
+    `scores_tokens` says that proposals carry probabilities (see `ScoringDrafter`), which best-first policies need.
+    `prefill_k` is how many of the target's best tokens it wants to know at every prompt position.
     """
 
     name: ClassVar[str]
     state: ClassVar[Literal["context", "history"]] = "context"
-    scores_tokens: ClassVar[bool] = True
+    scores_tokens: ClassVar[bool] = False
     prefill_k: ClassVar[int] = 0
 
     id: int = field(default=0, init=False)
@@ -94,6 +109,11 @@ class Drafter(Configurable, ABC):
         return None
 
     @property
+    def reads_logprobs(self) -> bool:
+        """Whether it wants the target's log-probs of what is committed."""
+        return False
+
+    @property
     def cached(self) -> int | None:
         """Tokens in its KV cache, None for a drafter without one."""
         return None
@@ -116,18 +136,47 @@ class Drafter(Configurable, ABC):
         """Add children below `parents`: up to `k` a parent, in layer `layer` (from 1) of the round."""
 
     @abstractmethod
-    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int], states: States) -> None:
-        """The target accepted `path` (node ids, root left out); `tokens` (path and bonus) now end the context.
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        """The target accepted a path of `tree`; its tokens and the bonus now end the context."""
 
-        `states` are the target's at the root and along the path.
+
+class ScoringDrafter(Drafter):
+    """A drafter that gives every token a probability. Log-probs are integers in 1e-5 nats, rounded once, here.
+
+    It reads a node at most once a round, however often it is asked.
+    """
+
+    scores_tokens: ClassVar[bool] = True
+
+    @abstractmethod
+    def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
+        """Why it cannot read these nodes, empty where it can."""
+
+    @abstractmethod
+    def unread(self, tree: DraftTree, nodes: np.ndarray) -> np.ndarray:
+        """Those of `nodes` that it has not read in this round."""
+
+    @abstractmethod
+    def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best next tokens of each node, best first, and their log-probs: [nodes, k] each."""
+
+    @abstractmethod
+    def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The log-prob of each node's own token after its parent [nodes], and whether it could not be proposed [nodes].
+
+        Where something has to be read for it, the nodes `ahead` are read along, as they will be grown next.
         """
 
-
-def add_topk(tree: DraftTree, parents: np.ndarray, tokens: np.ndarray, logprobs: np.ndarray, drafter: int) -> Growth:
-    """Add the [parents, k] best next tokens of a drafter that scores tokens; all of them become candidates."""
-    before = tree.size
-    scores = path_scores(tree.score[parents][:, None], logprobs)
-    nodes = tree.add(np.repeat(parents, tokens.shape[1]), tokens.ravel(), scores.ravel(), drafter)
-    nodes = nodes[nodes >= 0]
-    return Growth(created=np.arange(before, tree.size), candidates=nodes, merged=nodes[nodes < before],
-                  match=np.zeros(len(nodes), np.int64))
+    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
+        """Add the k best next tokens of every parent; all of them become candidates."""
+        limit = self.limits(tree, parents)
+        if limit:
+            empty = np.zeros(0, np.int64)
+            return Growth(empty, empty, empty, empty, final=True, note=limit)
+        tokens, logprobs = self.best(tree, parents, k)
+        before = tree.size
+        scores = path_scores(tree.score[parents][:, None], logprobs)
+        nodes = tree.add(np.repeat(parents, tokens.shape[1]), tokens.ravel(), scores.ravel(), self.id)
+        nodes = nodes[nodes >= 0]
+        return Growth(created=np.arange(before, tree.size), candidates=nodes, merged=nodes[nodes < before],
+                      match=np.zeros(len(nodes), np.int64))

@@ -7,20 +7,19 @@ drafted, only read. In the tree the state is what the head itself put out at the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch.nn.functional import linear
 
-from treegraft.drafters.base import Drafter, Growth, Prefilled, States, add_topk
+from treegraft.drafters.base import Committed, Prefilled, ScoringDrafter
 from treegraft.models.cache import PREFILL_CHUNK, position_limit
 from treegraft.models.cached_head import CachedHead
 from treegraft.models.capture import side_by_side
 from treegraft.models.eagle3 import Eagle3Head
+from treegraft.models.scores import NodeScores
 from treegraft.models.timing import Stopwatch
-from treegraft.models.topk import top_tokens
 from treegraft.trace.records import Forward
 from treegraft.tree import ROOT, DraftTree
 
@@ -29,7 +28,7 @@ DEFAULT_ROWS = 2048
 
 
 @dataclass
-class Eagle3(Drafter):
+class Eagle3(ScoringDrafter):
     """An EAGLE-3 head with its own KV cache: a single layer that reads three of the target's hidden states.
 
     What the target accepts is read again from the target's states, together with the next root, so proposals depend on
@@ -94,6 +93,7 @@ class Eagle3(Drafter):
         self._limit = min(max_context, position_limit(self.head.config.layer) or max_context)
         self._stopwatch = Stopwatch(self._cached.device)
         self._place = np.full(capacity, -1)
+        self._scores = NodeScores(capacity, self._ids)
         prompt = len(prefilled.prompt)
         self._text = np.zeros(max_context + capacity, np.int64)
         self._text[: prompt + 1] = *prefilled.prompt, prefilled.root
@@ -102,52 +102,70 @@ class Eagle3(Drafter):
             self._behind = side_by_side(prefilled.states, self.aux_layers)
             self._catch_up(spare=1)
 
-    @torch.inference_mode()
-    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
-        if tree.positions[parents].max() >= self._limit:
-            empty = np.zeros(0, np.int64)
-            return Growth(empty, empty, empty, empty, final=True,
-                          note=f"{self.label} is at the end of its context of {self._limit} tokens")
-        *above, last = self._unread(tree, parents)
-        for nodes in above:
-            self._read(tree, nodes)
-        logits = self._read(tree, last, scored=parents)
-        tokens, logprobs = top_tokens(logits, k, self._ids)
-        return add_topk(tree, parents, tokens, logprobs, self.id)
+    def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
+        if tree.positions[nodes].max() < self._limit:
+            return ""
+        return f"{self.label} is at the end of its context of {self._limit} tokens"
+
+    def unread(self, tree: DraftTree, nodes: np.ndarray) -> np.ndarray:
+        return nodes[self._place[nodes] < 0]
+
+    def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        self._score(tree, nodes)
+        return self._scores.best(nodes, k)
+
+    def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parents = tree.parent[nodes]
+        unread = len(self.unread(tree, parents)) > 0
+        self._score(tree, np.union1d(parents, ahead) if unread else np.unique(parents))
+        return self._scores.judge(parents, tree.token[nodes])
 
     @torch.inference_mode()
-    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int], states: States) -> None:
+    def _score(self, tree: DraftTree, nodes: np.ndarray) -> None:
+        """Read what has not been read of `nodes` and the nodes above them, and score what has not been scored."""
+        levels = self._levels(tree, nodes)
+        for level in levels:
+            with self._stopwatch.lap(len(self._behind) if level[0] == ROOT else len(level)):
+                self._read(tree, level)
+                if level is levels[-1]:
+                    self._score_read(nodes)
+        if not levels:
+            self._score_read(nodes)
+
+    @torch.inference_mode()
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
         self._cached.length = min(self._cached.length, tree.context - 1)
         self._states, self._readings = self._states[:1], self._readings[:1]
         self._place[:] = -1
-        self._text[tree.context: tree.context + len(tokens)] = tokens
-        if states and tree.context < self._limit:
-            self._behind = torch.cat((self._behind, side_by_side(states, self.aux_layers)))
+        self._scores.clear()
+        self._text[tree.context: tree.context + len(committed.tokens)] = committed.tokens
+        if committed.states and tree.context < self._limit:
+            self._behind = torch.cat((self._behind, side_by_side(committed.states, self.aux_layers)))
             self._catch_up(spare=PREFILL_CHUNK)
 
-    def _unread(self, tree: DraftTree, parents: np.ndarray) -> list[np.ndarray]:
-        """Which of `parents` and the nodes above them lack a row, level by level; one empty level if all have theirs.
+    def _levels(self, tree: DraftTree, nodes: np.ndarray) -> list[np.ndarray]:
+        """Which of `nodes` and the nodes above them lack a row, level by level.
 
-        They are more than `parents` where another drafter grew the tree in between: a state needs its parent's.
+        They are more than `nodes` where another drafter grew the tree in between: a state needs its parent's.
         """
-        nodes = np.flatnonzero(tree.mask[parents].any(0) & (self._place[: tree.size] < 0))
-        depth = tree.depth[nodes]
+        lacking = np.flatnonzero(tree.mask[nodes].any(0) & (self._place[: tree.size] < 0))
+        depth = tree.depth[lacking]
         order = np.argsort(depth, kind="stable")
-        return np.split(nodes[order], np.flatnonzero(np.diff(depth[order])) + 1)
+        return np.split(lacking[order], np.flatnonzero(np.diff(depth[order])) + 1) if len(lacking) else []
 
-    def _read(self, tree: DraftTree, nodes: np.ndarray, scored: np.ndarray | None = None) -> torch.Tensor | None:
-        """One forward over a level; the root brings the committed text behind it along.
+    def _read(self, tree: DraftTree, level: np.ndarray) -> None:
+        """One forward over a level; the root brings the committed text behind it along."""
+        if level[0] == ROOT:
+            self._read_text(len(self._behind))
+            self._place[ROOT] = 0
+        else:
+            self._read_nodes(tree, level)
 
-        Returns the logits [scored, draft vocab] of nodes that have been read by then.
-        """
-        root = ROOT in nodes
-        with self._stopwatch.lap(len(self._behind) if root else len(nodes)):
-            if root:
-                self._read_text(len(self._behind))
-                self._place[ROOT] = 0
-            elif len(nodes):
-                self._read_nodes(tree, nodes)
-            return None if scored is None else linear(self._at(self._readings, scored), self._weight)
+    def _score_read(self, nodes: np.ndarray) -> None:
+        """Score those of the nodes, all read by now, that have no scores."""
+        missing = self._scores.missing(nodes)
+        if len(missing):
+            self._scores.add(missing, linear(self._at(self._readings, missing), self._weight))
 
     def _catch_up(self, spare: int) -> None:
         """Read the committed text, a chunk at a time, until at most `spare` positions are left for the next round."""

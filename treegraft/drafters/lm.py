@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from treegraft.drafters.base import Drafter, Growth, Prefilled, States, add_topk
+from treegraft.drafters.base import Committed, Prefilled, ScoringDrafter
 from treegraft.models.cache import CachedModel, position_limit
+from treegraft.models.scores import NodeScores
 from treegraft.models.timing import Stopwatch
-from treegraft.models.topk import top_tokens
 from treegraft.settings import setting
 from treegraft.trace.records import Forward
-from treegraft.tree import DraftTree
+from treegraft.tree import ROOT, DraftTree
 
 DEFAULT_ROWS = 2048
 """Rows of its cache before a text asks for more."""
@@ -35,7 +34,7 @@ def with_short_head(model: torch.nn.Module, ids: torch.Tensor) -> torch.nn.Modul
 
 
 @dataclass
-class LM(Drafter):
+class LM(ScoringDrafter):
     """A small causal LM with its own KV cache; rows of accepted nodes are kept, not computed again.
 
     `draft_vocab` n scores only the first n tokens of `ranking` (most frequent first; token id order where none is
@@ -84,6 +83,7 @@ class LM(Drafter):
         self._stopwatch = Stopwatch(self._cached.device)
         self._cached.reset()
         self._row = np.full(capacity, -1)
+        self._scores = NodeScores(capacity, self._ids)
         prompt = np.array(prefilled.prompt, np.int64)
         self._text = np.zeros(max_context + capacity, np.int64)
         self._text[: len(prompt) + 1] = *prompt, prefilled.root
@@ -109,14 +109,29 @@ class LM(Drafter):
         self._ids = torch.from_numpy(ranking[: self.draft_vocab].astype(np.int64)).to(self.model.device)
         return CachedModel(with_short_head(self.model, self._ids), rows)
 
-    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
-        if tree.positions[parents].max() >= self._limit:
-            empty = np.zeros(0, np.int64)
-            return Growth(empty, empty, empty, empty, final=True,
-                          note=f"{self.label} is at the end of its context of {self._limit} tokens")
-        logits = self._forward(tree, parents)
-        tokens, logprobs = top_tokens(logits, k, self._ids)
-        return add_topk(tree, parents, tokens, logprobs, self.id)
+    def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
+        if tree.positions[nodes].max() < self._limit:
+            return ""
+        return f"{self.label} is at the end of its context of {self._limit} tokens"
+
+    def unread(self, tree: DraftTree, nodes: np.ndarray) -> np.ndarray:
+        return nodes[self._row[nodes] < 0]
+
+    def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        self._read(tree, nodes)
+        return self._scores.best(nodes, k)
+
+    def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parents = tree.parent[nodes]
+        if len(self.unread(tree, parents)):
+            self._read(tree, np.union1d(parents, ahead))
+        return self._scores.judge(parents, tree.token[nodes])
+
+    def _read(self, tree: DraftTree, nodes: np.ndarray) -> None:
+        """One forward over those of `nodes` and the nodes above them that have not been read in this round."""
+        missing = np.flatnonzero(tree.mask[nodes].any(0) & (self._row[: tree.size] < 0))
+        if len(missing):
+            self._scores.add(missing, self._forward(tree, missing))
 
     def _forward(self, tree: DraftTree, nodes: np.ndarray) -> torch.Tensor:
         """Logits [nodes, vocab] of `nodes`; committed tokens that the cache lacks go in front of them."""
@@ -134,9 +149,10 @@ class LM(Drafter):
         with self._stopwatch.lap(len(tokens)):
             return cached.forward(tokens, positions, visible, logits=len(nodes))
 
-    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int], states: States) -> None:
-        rows = self._row[np.append(0, path)]
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        rows = self._row[np.append(ROOT, committed.path)]
         start = min(self._cached.length, tree.context - 1)
         self._cached.keep(start, rows[rows >= 0])
         self._row[:] = -1
-        self._text[tree.context: tree.context + len(tokens)] = tokens
+        self._scores.clear()
+        self._text[tree.context: tree.context + len(committed.tokens)] = committed.tokens

@@ -1,7 +1,8 @@
 """Copying from the context: TreeGraft's training-free n-gram drafter (arXiv 2608.26112).
 
 Where the last n tokens before a place in the tree occur in the context, what followed them there is copied below that
-place. Scores come from the target's pass over the prompt; text that was generated since counts as certain.
+place. Scores come from the target's pass over the prompt; text that was generated since counts as certain, unless its
+log-probs are kept too (`score_generated`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from treegraft.drafters.base import Drafter, Growth, Prefilled, States
+from treegraft.drafters.base import Committed, Drafter, Growth, Prefilled
 from treegraft.settings import setting
 from treegraft.trace.records import NATS
 from treegraft.tree import NEG_INF, ROOT, DraftTree
@@ -168,11 +169,11 @@ class Lookup(Drafter):
 
     name = "lookup"
     state = "context"
-    scores_tokens = False
     prefill_k = 10
 
     ngram: int = setting(5, "Longest match, and longest run copied, in tokens.", low=1, high=10)
     relax: bool = setting(False, "Fill up with frequent tokens where matches give too few next tokens.")
+    score_generated: bool = setting(False, "Score copies of generated text by the target's log-probs, too.")
 
     _index: ContextIndex = field(init=False, repr=False)
     _logprobs: list[int] = field(init=False, repr=False)
@@ -187,9 +188,15 @@ class Lookup(Drafter):
         self._index.append(prefilled.root)
         self._logprobs = place_logprobs(self._index.tokens, prefilled)
 
-    def commit(self, tree: DraftTree, path: np.ndarray, tokens: Sequence[int], states: States) -> None:
-        for token in tokens:
+    @property
+    def reads_logprobs(self) -> bool:
+        return self.score_generated
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        for token in committed.tokens:
             self._index.append(token)
+        if self.score_generated and self._logprobs:
+            self._logprobs += committed.logprobs.tolist()
 
     def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
         sketch = Sketch(tree)
@@ -265,7 +272,7 @@ class Lookup(Drafter):
         return place + step if place + step < len(self._index.tokens) else place
 
     def _logprob(self, place: int) -> int:
-        """The target's log-prob of the context's token at `place`; 0 after the prompt, where it is not kept."""
+        """The target's log-prob of the context's token at `place`; 0 where it is not kept."""
         return self._logprobs[place] if 0 <= place < len(self._logprobs) else 0
 
 

@@ -11,6 +11,7 @@ import torch
 
 from treegraft.drafters.base import Prefilled, States
 from treegraft.models.cache import CachedModel
+from treegraft.models.scores import IMPOSSIBLE
 from treegraft.models.timing import Stopwatch
 from treegraft.models.topk import favourites, top_columns, top_tokens
 from treegraft.trace.records import NATS, TARGET, Forward, Tried, Verify, Walked
@@ -97,6 +98,13 @@ class Answers:
         return verify, [Tried(node=node, p=logprob[place], accepted=node in accepted)
                         for place, node in zip(tried.tolist(), children[tried].tolist(), strict=True)]
 
+    def logprobs(self, path: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
+        """Log-probs, in 1e-5 nats, of the `tokens` that follow the root and the nodes of `path`, one after each."""
+        rows = torch.from_numpy(np.searchsorted(self.order, np.append(0, path))).to(self.logits.device)
+        logits = self.logits[rows].float()
+        chosen = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
+        return to_units((chosen - logits.logsumexp(-1)).cpu().double().numpy())
+
     def read(self, ranked: np.ndarray, rows: np.ndarray, argmax: torch.Tensor) -> Facts:
         """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`; see `read_facts`."""
         children = self.order[1:]
@@ -111,10 +119,6 @@ class Answers:
                        children=tried[above == node].tolist(), ranks=rank[above == node].tolist(),
                        entropy=int(facts.entropy[row]))
                 for node, row in zip(walk.tolist(), here.tolist(), strict=True)]
-
-
-IMPOSSIBLE = -1e6
-"""Nats at which a log-prob is cut: of tokens that the model itself rules out."""
 
 
 def to_units(nats: np.ndarray) -> np.ndarray:

@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from treegraft.drafters.base import Drafter, Growth
+from treegraft.drafters.base import Drafter, Growth, ScoringDrafter
+from treegraft.scheduler.network import Scheduler
 from treegraft.settings import Configurable, SettingError
-from treegraft.trace.records import Event, Expand, Prune
-from treegraft.tree import NEG_INF, ROOT, DraftTree
+from treegraft.trace.records import Clock, Event, Expand, Prune, Rescore
+from treegraft.tree import NEG_INF, ROOT, DraftTree, path_scores
 
 MAX_NODES = 8192
 """Most nodes of one tree: bounds the memory of masks and caches."""
@@ -23,31 +24,75 @@ def as_scores(scores: np.ndarray) -> list[int | None]:
     return [None if score <= NEG_INF else score for score in scores.tolist()]
 
 
+@dataclass(frozen=True)
+class Constants:
+    """What a policy may know of the run beyond the round: the same in every round, and in a replay.
+
+    `prompt` counts the prompt's tokens. `clock` and `scheduler` are there for policies that ask (`needs_clock`,
+    `needs_scheduler`).
+    """
+
+    prompt: int = 0
+    clock: Clock | None = None
+    scheduler: Scheduler | None = None
+
+
+NO_CONSTANTS = Constants()
+
+
 @dataclass
 class Round:
     """One round while it is drafted: the tree, the drafters by role, and the events so far.
 
-    `limit` is the most nodes that the target can still take near the end of its context. After drafting, `kept` holds
-    the nodes for the target, ascending, and `note` why they are fewer than the policy wanted.
+    `limit` is the most nodes that the target can still take near the end of its context. `forced` holds decisions that
+    a probe takes instead of the policy, layer by layer. After drafting, `kept` holds the nodes for the target,
+    ascending, and `note` why they are fewer than the policy wanted.
     """
 
     tree: DraftTree
     drafters: Sequence[Drafter]
     limit: int
+    constants: Constants = NO_CONSTANTS
+    forced: Sequence[bool] = ()
     events: list[Event] = field(default_factory=list)
     kept: np.ndarray = field(default_factory=lambda: np.array([ROOT]))
     note: str = ""
 
     def expand(self, drafter: Drafter, parents: np.ndarray, layer: int, k: int) -> Growth:
         """Let `drafter` grow the tree below `parents`; returns its `Growth`."""
-        growth = drafter.grow(self.tree, parents, layer, k)
+        tree = self.tree
+        growth = drafter.grow(tree, parents, layer, k)
+        above = tree.parent[growth.created]
+        grafted = growth.created[(above != ROOT) & (tree.origin[above] != drafter.id)]
         self.events.append(Expand(
             layer=layer, drafter=drafter.id, parents=parents.tolist(), nodes=growth.created.tolist(),
-            scores=as_scores(self.tree.score[growth.created]), merged=growth.merged.tolist(),
+            scores=as_scores(tree.score[growth.created]), merged=growth.merged.tolist(),
             match=growth.span, source=growth.source, stopped=growth.stopped or None,
-            raised=growth.raised, raised_scores=as_scores(self.tree.score[growth.raised])))
+            raised=growth.raised, raised_scores=as_scores(tree.score[growth.raised]), grafted=grafted.tolist()))
         self.note = self.note or growth.note
         return growth
+
+    def rescore(self, drafter: ScoringDrafter, layer: int, ahead: np.ndarray) -> bool:
+        """Replace the scores of all nodes by those of `drafter`, whatever they were; the nodes `ahead` are grown next.
+
+        False, and nothing changed, where the drafter cannot read the tree.
+        """
+        tree = self.tree
+        nodes = np.arange(1, tree.size)
+        limit = drafter.limits(tree, np.append(ROOT, tree.parent[nodes]))
+        if limit:
+            self.note = self.note or limit
+            return False
+        if len(nodes) == 0:
+            return True
+        logprob, unreachable = drafter.judge(tree, nodes, ahead)
+        before = tree.score.copy()
+        propagate(tree, np.append(0, logprob))
+        changed = np.flatnonzero(tree.score != before)
+        self.events.append(Rescore(
+            layer=layer, drafter=drafter.id, nodes=changed.tolist(), before=as_scores(before[changed]),
+            after=as_scores(tree.score[changed]), unreachable=nodes[unreachable].tolist()))
+        return True
 
     def prune(self, budget: int) -> None:
         """Keep the best `budget` nodes (root not counted) for the target, fewer where its context ends."""
@@ -59,14 +104,22 @@ class Round:
         self.events.append(Prune(budget=budget, rule="score", kept=self.kept.tolist()))
 
 
+def propagate(tree: DraftTree, logprob: np.ndarray) -> None:
+    """Make every score the sum of the log-probs [nodes] along the path from the root, which has 0."""
+    tree.score[ROOT] = 0
+    for depth in range(1, int(tree.depth.max()) + 1):
+        level = np.flatnonzero(tree.depth == depth)
+        tree.score[level] = path_scores(tree.score[tree.parent[level]], logprob[level])
+
+
 @dataclass(frozen=True)
 class Role:
     """A place for a drafter in a policy."""
 
     name: str
     help: str
-    scores_tokens: bool = True
-    """Whether the drafter must give probabilities."""
+    scores_tokens: bool | None = True
+    """Whether the drafter must give probabilities, or must not; None: either will do."""
 
 
 @dataclass
@@ -90,6 +143,16 @@ class Policy(Configurable, ABC):
     @property
     @abstractmethod
     def capacity(self) -> int: ...
+
+    @property
+    def needs_clock(self) -> bool:
+        """Whether it decides by what a forward costs."""
+        return False
+
+    @property
+    def needs_scheduler(self) -> bool:
+        """Whether a scheduler decides for it."""
+        return False
 
     @abstractmethod
     def draft(self, round: Round) -> None:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treegraft.drafters.base import Growth
 from treegraft.policies.base import Policy, Role, Round
+from treegraft.policies.frontier import next_frontier
 from treegraft.settings import setting
-from treegraft.tree import ROOT, DraftTree
+from treegraft.tree import ROOT
 
 
 @dataclass
@@ -35,12 +35,3 @@ class Lookup(Policy):
             if len(frontier) == 0 or growth.final or round.tree.room == 0:
                 break
         round.prune(self.budget)
-
-
-def next_frontier(tree: DraftTree, growth: Growth, layer: int, k: int) -> np.ndarray:
-    """Candidates by (longer match, score, older), each once; the first layer keeps all of them, later ones `k`."""
-    order = np.lexsort((growth.candidates, -tree.score[growth.candidates], -growth.match))
-    ranked = growth.candidates[order]
-    _, first = np.unique(ranked, return_index=True)
-    ranked = ranked[np.sort(first)]
-    return ranked if layer == 1 else ranked[:k]

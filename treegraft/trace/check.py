@@ -7,11 +7,27 @@ Errors: every function raises `TraceError` with the field.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from math import isfinite
 from operator import lt
 from typing import NoReturn
 
 from treegraft.trace.codec import TraceError
-from treegraft.trace.records import TARGET, Accept, Event, Expand, Header, Nodes, Prefill, Prune, Round, Verify
+from treegraft.trace.records import (
+    TARGET,
+    Accept,
+    Decide,
+    Event,
+    Expand,
+    Header,
+    Nodes,
+    Prefill,
+    Probe,
+    Prune,
+    Rescore,
+    Reselect,
+    Round,
+    Verify,
+)
 from treegraft.trace.replay import outcome
 
 MAX_NODES = 8192
@@ -78,6 +94,34 @@ def check_follows(record: Round, before: Round | None, root: int | None) -> None
             fail(name, f"was {value}; after the round before it, it is {expected}")
 
 
+def check_probe(probe: Probe, header: Header) -> None:
+    """Check a probe by itself."""
+    if probe.drafter not in {drafter.id for drafter in header.drafters}:
+        fail("drafter", f"was {probe.drafter}, which the header does not have")
+    if probe.context <= len(header.prompt.tokens):
+        fail("context", f"was {probe.context}; it counts the prompt and the root, {len(header.prompt.tokens) + 1} or "
+             "more")
+    size = len(probe.token)
+    if not 0 < size <= MAX_NODES:
+        fail("token", f"has {size} entries; allowed: 1 to {MAX_NODES}")
+    aligned(size, "", parent=probe.parent, logprob=probe.logprob)
+    check_shape(probe.token, probe.parent, "")
+    for name, ids in (("unreachable", probe.unreachable), ("expanded", probe.expanded)):
+        if len(set(ids)) < len(ids) or max(ids, default=0) >= size:
+            fail(name, "repeats a node or names one that the probe does not have")
+    aligned(len(probe.expanded) * probe.k, "", best=probe.best, best_logprobs=probe.best_logprobs)
+
+
+def check_shape(token: Sequence[int], parent: Sequence[int], place: str) -> None:
+    """Check that the columns describe a tree with no token twice below one parent."""
+    if parent[0] != -1:
+        fail(place + "parent", f"starts with {parent[0]}; node 0 is the root, with parent -1")
+    if min(parent[1:], default=0) < 0 or not all(map(lt, parent, range(len(parent)))):
+        fail(place + "parent", "has an entry that is not an earlier node")
+    if len(set(zip(parent, token, strict=True))) < len(token):
+        fail(place + "token", "repeats a token below one parent")
+
+
 def check_models(header: Header, field: str, models: Iterable[int]) -> None:
     unknown = set(models) - {TARGET, *(drafter.id for drafter in header.drafters)}
     if unknown:
@@ -94,10 +138,7 @@ def check_nodes(nodes: Nodes, root: int, drafters: set[int]) -> None:
         fail("root", f"was {root}; node 0 holds {nodes.token[0]}")
     if (parent[0], nodes.origin[0], nodes.proposers[0]) != (-1, -1, 0):
         fail("nodes", "must start with the root: parent -1, origin -1, proposers 0")
-    if min(parent[1:], default=0) < 0 or not all(map(lt, parent, range(size))):
-        fail("nodes.parent", "has an entry that is not an earlier node")
-    if len(set(zip(parent, nodes.token, strict=True))) < size:
-        fail("nodes.token", "repeats a token below one parent")
+    check_shape(nodes.token, parent, "nodes.")
     if not drafters >= set(nodes.origin[1:]):
         fail("nodes.origin", "names a drafter that the header does not have")
     known = sum(1 << drafter for drafter in drafters)
@@ -119,7 +160,8 @@ class Events:
         self.place = ""
 
     def follow(self, events: Sequence[Event]) -> None:
-        checks = {Expand: self.expand, Prune: self.prune, Verify: self.verify, Accept: self.accept}
+        checks = {Expand: self.expand, Decide: self.decide, Rescore: self.rescore, Reselect: self.reselect,
+                  Prune: self.prune, Verify: self.verify, Accept: self.accept}
         for number, event in enumerate(events):
             self.place = f"events[{number}]."
             checks[type(event)](event)
@@ -136,15 +178,40 @@ class Events:
             self.fail("drafter", f"was {event.drafter}; `nodes.origin` or the header say otherwise")
         aligned(size, self.place, scores=event.scores, match=event.match, source=event.source)
         aligned(len(event.raised), self.place, raised_scores=event.raised_scores)
-        for name, ids in (("parents", event.parents), ("merged", event.merged), ("raised", event.raised),
-                          ("stopped", event.stopped)):
-            if ids and max(ids) >= self.born:
-                self.fail(name, f"names node {max(ids)}, which does not exist yet")
+        self.known(parents=event.parents, merged=event.merged, raised=event.raised, stopped=event.stopped)
+        if not set(event.grafted) <= set(event.nodes):
+            self.fail("grafted", "holds a node that is not among the new ones")
         self.kept.update(event.nodes)
         self.born += size
         self.score += event.scores
         for node, score in zip(event.raised, event.raised_scores, strict=True):
             self.score[node] = score
+
+    def known(self, **ids: Sequence[int] | None) -> None:
+        """Check that nodes exist by now."""
+        for name, nodes in ids.items():
+            if nodes and max(nodes) >= self.born:
+                self.fail(name, f"names node {max(nodes)}, which does not exist yet")
+
+    def decide(self, event: Decide) -> None:
+        numbers = [event.margin or 0.0, event.threshold or 0.0, *event.features.values()]
+        if not all(map(isfinite, numbers)):
+            self.fail("features", "or the margin hold a number that is not finite")
+
+    def rescore(self, event: Rescore) -> None:
+        if event.drafter not in self.drafters:
+            self.fail("drafter", f"was {event.drafter}, which the header does not have")
+        aligned(len(event.nodes), self.place, before=event.before, after=event.after)
+        self.known(nodes=event.nodes, unreachable=event.unreachable)
+        if [self.score[node] for node in event.nodes] != event.before:
+            self.fail("before", "differs from the scores that the events before it leave")
+        for node, score in zip(event.nodes, event.after, strict=True):
+            self.score[node] = score
+
+    def reselect(self, event: Reselect) -> None:
+        self.known(before=event.before, after=event.after)
+        if len(set(event.after)) < len(event.after) or len(event.after) > event.pool:
+            self.fail("after", f"repeats a node or holds more than the {event.pool} that there were to choose from")
 
     def prune(self, event: Prune) -> None:
         kept = set(event.kept)

@@ -16,7 +16,7 @@ from typing import Any, Union, get_args
 import msgspec
 from msgspec.inspect import ListType, StructType, Type, UnionType, type_info
 
-from treegraft.trace.records import Accept, End, Event, Header, Id, Other, Pieces, Prefill, Record, Round
+from treegraft.trace.records import Accept, End, Event, Header, Id, Other, Pieces, Prefill, Probe, Record, Round
 from treegraft.trace.replay import Outcome
 
 DEEPEST = 32
@@ -62,8 +62,8 @@ class _Sketch(msgspec.Struct, tag="round", tag_field="kind"):
     events: list[Union[Accept, *_PASSED]]
 
 
-KINDS = ("header", "pieces", "prefill", "round", "end")
-_TYPES: dict[str, type] = dict(zip(KINDS, (Header, Pieces, Prefill, Round, End), strict=True))
+KINDS = ("header", "pieces", "prefill", "round", "probe", "end")
+_TYPES: dict[str, type] = dict(zip(KINDS, (Header, Pieces, Prefill, Round, Probe, End), strict=True))
 _DECODERS = {kind: msgspec.json.Decoder(cls) for kind, cls in _TYPES.items()}
 _PEEK = msgspec.json.Decoder(_Peek)
 _SKETCH = msgspec.json.Decoder(_Sketch)

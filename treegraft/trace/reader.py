@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from treegraft.trace import check, codec, replay, storage
 from treegraft.trace.codec import TraceError
-from treegraft.trace.records import SCHEMA, End, Header, Pieces, Prefill, Record, Round
+from treegraft.trace.records import SCHEMA, End, Header, Pieces, Prefill, Probe, Record, Round
 from treegraft.trace.replay import Outcome
 from treegraft.trace.runs import Rounds, Run, TracedRound
 
@@ -124,6 +124,11 @@ class RecordedRun(Run):
         for line in self._index.lines["prefill"]:
             return self._lines.decode(line, "prefill", lambda record: check.check_prefill(record, self.header))
         return None
+
+    @functools.cached_property
+    def probes(self) -> list[Probe]:
+        return [self._lines.decode(line, "probe", lambda record: check.check_probe(record, self.header))
+                for line in self._index.lines["probe"]]
 
     @functools.cached_property
     def end(self) -> End | None:

@@ -7,12 +7,12 @@ integers in microseconds, node ids number the nodes of one round's tree with the
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of the format below; a reader refuses files that claim a higher one.
 
 New fields, kinds of records and kinds of events that only tell more come without a new version: older readers keep
@@ -122,11 +122,22 @@ class CostCurve(Plain, kw_only=True):
 
 
 class Clock(Plain, kw_only=True):
-    """Constants frozen at warm-up, so that a replay decides with the numbers of the run."""
+    """Constants frozen at warm-up, so that a replay decides with the numbers of the run.
+
+    `target` and `strong` are the microseconds of a forward of the target over a full draft tree and of the strong
+    drafter over one frontier; `call_budget` is the most calls of the strong drafter in a round."""
 
     target: Count
     strong: Count
     call_budget: Count
+
+
+class SchedulerInfo(Plain, kw_only=True):
+    """The scheduler that decided in this run: its description and the safetensors file of its network, whole."""
+
+    name: str
+    description: dict[str, Any]
+    weights: Annotated[bytes, Meta(max_length=2**18)]
 
 
 class Header(Plain, kw_only=True, tag="header", tag_field="kind"):
@@ -146,6 +157,10 @@ class Header(Plain, kw_only=True, tag="header", tag_field="kind"):
     host: Host = msgspec.field(default_factory=Host)
     costs: list[CostCurve] = []
     clock: Clock | None = None
+    scheduler: SchedulerInfo | None = None
+    level: Literal["run", "dense", "exhaustive"] = "run"
+    """What was recorded: what happened; what the drafters would have said at every output position, too (`dense`); and
+    under every choice of calls (`exhaustive`)."""
 
 
 # --- time, text and prefill -----------------------------------------------------------------------------------------
@@ -199,7 +214,7 @@ class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     `lookup` also gives, aligned with `nodes`, the `match` length (tokens) of the copied span that a node belongs to and
     the `source` position in the context that its token was copied from (`None` for a token that is not in the context);
     `stopped` lists parents without enough matches, `raised` the nodes that were there already and whose score rose to
-    the one in `raised_scores`.
+    the one in `raised_scores`. `grafted` are the new nodes that continue a branch of another drafter.
     """
 
     layer: Count
@@ -213,6 +228,45 @@ class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     stopped: list[Id] | None = None
     raised: list[Id] = []
     raised_scores: list[Logprob] = []
+    grafted: list[Id] = []
+
+
+class Decide(Plain, kw_only=True, tag="decide", tag_field="kind"):
+    """Whether the strong drafter is called in `layer`. `rule` is the schedule that decided; `calls_left` counts the
+    calls that the round may still make.
+
+    A scheduler calls if its `margin` (milliseconds that calling saves, as it predicts) is above `threshold`;
+    `features` are what it looked at."""
+
+    layer: Count
+    rule: str
+    call: bool
+    calls_left: Count = 0
+    margin: float | None = None
+    threshold: float | None = None
+    features: dict[str, float] = {}
+
+
+class Rescore(Plain, kw_only=True, tag="rescore", tag_field="kind"):
+    """A strong drafter replaced the scores of all nodes by its own; `nodes` are those whose score changed.
+
+    It cannot itself propose the tokens of the `unreachable` nodes, and scored them below all that it can."""
+
+    layer: Count
+    drafter: DrafterId
+    nodes: list[Id]
+    before: list[Logprob]
+    after: list[Logprob]
+    unreachable: list[Id] = []
+
+
+class Reselect(Plain, kw_only=True, tag="reselect", tag_field="kind"):
+    """The frontier was chosen anew by score, among `pool` nodes."""
+
+    layer: Count
+    pool: Count
+    before: list[Id]
+    after: list[Id]
 
 
 class Prune(Plain, kw_only=True, tag="prune", tag_field="kind"):
@@ -267,7 +321,7 @@ class Accept(Plain, kw_only=True, tag="accept", tag_field="kind"):
     discarded: Count = 0
 
 
-Event = Expand | Prune | Verify | Accept
+Event = Expand | Decide | Rescore | Reselect | Prune | Verify | Accept
 
 
 class Round(Plain, kw_only=True, tag="round", tag_field="kind"):
@@ -288,6 +342,31 @@ class Round(Plain, kw_only=True, tag="round", tag_field="kind"):
     note: str = ""
     unknown_events: list[tuple[Count, dict[str, Any]]] | None = msgspec.field(default=None, name="+events")
     """Events of kinds that this version does not know, each with its place among all events of the round."""
+
+
+# --- probes -------------------------------------------------------------------------------------------------------
+
+
+class Probe(Plain, kw_only=True, tag="probe", tag_field="kind"):
+    """What a drafter that runs a model answers at one position of the output, whatever the policy then makes of it.
+
+    `context` counts the tokens up to the root, which is the last of them. `token` and `parent` are the columns of a
+    tree of all the places that it was asked about, numbered like a round's nodes. `logprob` is the log-probability of
+    a node's token after its parent (None where it was not asked), `unreachable` the nodes that it cannot propose. For
+    each node in `expanded` the rows of the flat [expanded, k] tables hold its `best` next tokens and their
+    log-probabilities.
+    """
+
+    drafter: DrafterId
+    context: Count
+    token: list[Id]
+    parent: list[Parent]
+    logprob: list[Logprob]
+    unreachable: list[Id] = []
+    expanded: list[Id] = []
+    k: Count = 0
+    best: list[Id] = []
+    best_logprobs: list[Units] = []
 
 
 # --- the end --------------------------------------------------------------------------------------------------------
@@ -321,4 +400,4 @@ class Other(msgspec.Struct, kw_only=True):
     fields: dict[str, Any]
 
 
-Record = Header | Pieces | Prefill | Round | End | Other
+Record = Header | Pieces | Prefill | Round | Probe | End | Other

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from treegraft.trace.records import Accept, Event, Expand, Logprob, Prune, Round, Verify
+from treegraft.trace.records import Accept, Event, Expand, Logprob, Prune, Rescore, Round, Verify
 
 FATES = ("root", "accepted", "rejected", "unreached", "pruned", "discarded")
 
@@ -46,13 +46,20 @@ def after(state: TreeState, event: Event) -> TreeState:
     if isinstance(event, Prune):
         chosen = set(event.kept)
         return TreeState(state.born, state.scores, tuple(node in chosen for node in range(len(state.born))))
+    if isinstance(event, Rescore):
+        return TreeState(state.born, _rescored(state, event.nodes, event.after), state.kept)
     if not isinstance(event, Expand):
         return state
+    scores = _rescored(state, event.nodes + event.raised, event.scores + event.raised_scores)
+    return TreeState(_with(state.born, event.nodes), scores, _with(state.kept, event.nodes))
+
+
+def _rescored(state: TreeState, nodes: list[int], values: list[Logprob]) -> tuple[Logprob, ...]:
+    """The scores with new ones for `nodes`."""
     scores = list(state.scores)
-    for nodes, values in ((event.nodes, event.scores), (event.raised, event.raised_scores)):
-        for node, score in zip(nodes, values, strict=True):
-            scores[node] = score
-    return TreeState(_with(state.born, event.nodes), tuple(scores), _with(state.kept, event.nodes))
+    for node, score in zip(nodes, values, strict=True):
+        scores[node] = score
+    return tuple(scores)
 
 
 def _with(column: tuple[bool, ...], nodes: list[int]) -> tuple[bool, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
 from treegraft.trace import replay
-from treegraft.trace.records import End, Event, Header, Prefill, Round
+from treegraft.trace.records import End, Event, Header, Prefill, Probe, Round
 
 if TYPE_CHECKING:
     import networkx
@@ -124,15 +124,17 @@ class Rounds(Sequence[TracedRound]):
 
 
 class Run:
-    """One decoded prompt. `records` holds its rounds' records and may grow; `end` is None until the run has ended."""
+    """One decoded prompt. `records` holds its rounds' records and may grow; `end` is None until the run has ended.
+    `probes` are what the drafters would have said elsewhere (see `Header.level`)."""
 
     def __init__(self, header: Header, pieces: dict[int, bytes], prefill: Prefill | None, rounds: Sequence[Round],
-                 end: End | None) -> None:
+                 end: End | None, probes: Sequence[Probe] = ()) -> None:
         self.header = header
         self.pieces = pieces
         self.prefill = prefill
         self.records = rounds
         self.end = end
+        self.probes = list(probes)
         self.rounds = Rounds(self)
 
     @property

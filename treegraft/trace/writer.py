@@ -37,7 +37,7 @@ from types import TracebackType
 
 from treegraft.trace import check, codec
 from treegraft.trace.codec import TraceError
-from treegraft.trace.records import End, Header, Other, Pieces, Prefill, Record, Round
+from treegraft.trace.records import End, Header, Other, Pieces, Prefill, Probe, Record, Round
 from treegraft.trace.replay import outcome
 from treegraft.trace.sink import open_sink
 from treegraft.trace.storage import MAX_LINE
@@ -137,6 +137,8 @@ class Writer:
         elif isinstance(record, Round):
             check.check_round(record, run.header)
             check.check_follows(record, run.before, run.root)
+        elif isinstance(record, Probe):
+            check.check_probe(record, run.header)
 
     def _append(self, line: bytes, *, wait: bool) -> None:
         if wait:
