@@ -461,8 +461,8 @@ def test_unknown_events_and_records_are_kept_and_reported(path, lines):
     assert [type(event).__name__ for event in trace.rounds[0].record.events[-2:]] == ["Verify", "Accept"]
     trace.check()
     assert [warning.split(" are ")[0] for warning in trace.warnings] == [
-        "records of the kind 'probe' (first on line 5)", "events of the kind 'gate' (first on line 4)",
-        "events of the kind 'rescore' (first on line 6)"]
+        "records of the kind 'hint' (first on line 5)", "events of the kind 'gate' (first on line 4)",
+        "events of the kind 'soften' (first on line 6)"]
     copy = path.with_name("copy.jsonl")
     with Writer(copy) as writer:
         for record in trace.records():
