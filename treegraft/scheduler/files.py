@@ -35,13 +35,17 @@ def bundled(target: str, weak: str, strong: str) -> Path | None:
 
 
 def save(scheduler: Scheduler, folder: Path) -> None:
-    """Write a scheduler into `folder`, which is made."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a scheduler into `folder`, which is made. Errors: `SchedulerError`."""
     info = describe(scheduler)
-    for name, content in ((TENSORS, info.weights), (DESCRIPTION, json.dumps(info.description, indent=2).encode())):
-        part = folder / f".{name}.part"
-        part.write_bytes(content)
-        part.replace(folder / name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in ((TENSORS, info.weights), (DESCRIPTION, json.dumps(info.description, indent=2).encode())):
+            part = folder / f".{name}.part"
+            part.write_bytes(content)
+            part.replace(folder / name)
+    except OSError as error:
+        raise SchedulerError(f"The scheduler could not be written into {folder}: {error.strerror}. Give a folder that "
+                             "can be written.") from None
 
 
 def load(folder: str | Path) -> Scheduler:
@@ -86,13 +90,18 @@ def restore(info: SchedulerInfo) -> Scheduler:
                              "has. Train it again with `treegraft distill-scheduler`.")
     try:
         tensors = read_tensors(info.weights)
-    except (SafetensorError, ValueError) as error:
-        raise SchedulerError(f"The numbers of the scheduler {info.name} are no safetensors file: {error}.") from None
+    except (SafetensorError, ValueError, KeyError) as error:  # KeyError: a type of number that NumPy does not have
+        raise SchedulerError(f"The numbers of the scheduler {info.name} are no safetensors file that NumPy can read: "
+                             f"{error}. Train it again with `treegraft distill-scheduler`.") from None
     for name, shape in shapes().items():
-        if name not in tensors or tensors[name].shape != shape or not np.isfinite(tensors[name]).all():
-            raise SchedulerError(f"The scheduler {info.name} needs {name} as finite numbers of shape {list(shape)}. "
-                                 "Train it again with `treegraft distill-scheduler`.")
+        tensor = tensors.get(name, np.zeros(0))
+        if tensor.shape != shape or tensor.dtype.kind != "f" or not np.isfinite(tensor).all():
+            raise SchedulerError(f"The scheduler {info.name} needs {name} as finite decimal numbers of shape "
+                                 f"{list(shape)}. Train it again with `treegraft distill-scheduler`.")
     margin = tensors["margin"]
+    if min(margin[1], tensors["std"].min()) < 0:
+        raise SchedulerError(f"The scheduler {info.name} has a negative standard deviation. Train it again with "
+                             "`treegraft distill-scheduler`.")
     return Scheduler(
         name=str(info.description.get("name", info.name)), mean=tensors["mean"], std=tensors["std"],
         margin_mean=float(margin[0]), margin_std=float(margin[1]), provenance=provenance_of(info.description),
