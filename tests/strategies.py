@@ -5,6 +5,7 @@ Sizes are drawn by Hypothesis (and shrink); what fills them comes from a drawn s
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,6 +16,7 @@ from treegraft.trace import Run, Writer
 from treegraft.trace.records import (
     TARGET,
     Accept,
+    Decide,
     Decoding,
     DrafterInfo,
     End,
@@ -27,6 +29,8 @@ from treegraft.trace.records import (
     Prefill,
     Prompt,
     Prune,
+    Rescore,
+    Reselect,
     Round,
     TargetInfo,
     Tried,
@@ -36,6 +40,8 @@ from treegraft.trace.records import (
 from treegraft.trace.replay import TreeState
 
 VOCAB = 40
+STRONG = 1
+"""The drafter that rescores; drafter 0 copies."""
 PIECES = {token: piece.encode() for token, piece in enumerate(
     ["<|end|>", "\n", " ", "<b>", "&amp;", '"', "\\", "\u2028", "é", "日", "\x00", "a", " the", "{", "}"])}
 PIECES |= {15: b"\xf0\x9f", 16: b"\x98\x80", 17: b"\xff"}
@@ -94,10 +100,15 @@ def make_header(prompt: list[int]) -> Header:
 
 def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers: int = 3, width: int = 4,
          may_end: bool = False) -> GrownRound:
-    """Grow a round: `layers` expand events of up to `width` new nodes, perhaps a prune, then greedy verification."""
+    """Grow a round: `layers` expand events of up to `width` new nodes, each perhaps decided on, or a call that rescores
+    and reselects first, perhaps a prune, then greedy verification."""
     tree = Growing(random, root)
     for layer in range(1, layers + 1):
-        tree.expand(layer, width)
+        drafter = tree.decide(layer)
+        if drafter == STRONG:
+            tree.rescore(layer)
+            tree.reselect(layer)
+        tree.expand(layer, width, drafter)
     if random.random() < 0.7:
         tree.prune()
     tree.verify()
@@ -116,10 +127,12 @@ def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers
 
 
 class Growing:
-    """A tree in plain lists, changed in place event by event; `states` keeps a copy before each event."""
+    """A tree in plain lists, changed in place event by event; `states` keeps a copy before each event.
+
+    `random` makes the tree, `stages` the decisions and what a call does to the scores."""
 
     def __init__(self, random: Random, root: int) -> None:
-        self.random = random
+        self.random, self.stages = random, copy.deepcopy(random)
         self.token, self.parent, self.origin, self.score, self.proposers = [root], [-1], [-1], [0], [0]
         self.kept = {0}
         self.argmax: dict[int, int] = {}
@@ -136,9 +149,39 @@ class Growing:
         return TreeState(tuple(node < born for node in range(size)), tuple(score + [None] * (size - born)),
                          tuple(node in kept for node in range(size)))
 
-    def expand(self, layer: int, width: int) -> None:
+    def decide(self, layer: int) -> int | None:
+        """Perhaps call or skip, by a scheduler or a fixed schedule; returns the drafter whose layer it then is."""
+        random = self.stages
+        if random.random() < 0.5:
+            return None
+        call = random.random() < 0.6
+        scheduled = {"rule": "scheduler", "margin": random.uniform(-9, 9), "threshold": 0.5,
+                     "features": {"layer": layer / 5, "overlap": random.random()}}
+        self.remember(Decide(layer=layer, call=call, calls_left=random.randrange(5),
+                             **(scheduled if random.random() < 0.5 else {"rule": "1,3"})))
+        return STRONG if call else 0
+
+    def rescore(self, layer: int) -> None:
+        """Change some scores, to minus infinity and back, too."""
+        random = self.stages
+        nodes = [node for node in range(1, len(self.token)) if random.random() < 0.7]
+        before = [self.score[node] for node in nodes]
+        for node in nodes:
+            self.score[node] = None if random.random() < 0.1 else -random.randrange(10**6)
+        self.remember(Rescore(layer=layer, drafter=STRONG, nodes=nodes, before=before,
+                              after=[self.score[node] for node in nodes],
+                              unreachable=[node for node in nodes if random.random() < 0.1]))
+
+    def reselect(self, layer: int) -> None:
+        """Some nodes instead of others."""
+        size, random = len(self.token), self.stages
+        before, after = ([node for node in range(size) if random.random() < 0.4] for _ in range(2))
+        self.remember(Reselect(layer=layer, pool=random.randint(len(after), size), before=before, after=after))
+
+    def expand(self, layer: int, width: int, drafter: int | None = None) -> None:
         """Add children, some of them below nodes of the same event as a copied span does; meet old ones by chance."""
-        drafter, old = self.random.randrange(2), len(self.token)
+        drawn, old = self.random.randrange(2), len(self.token)
+        drafter = drawn if drafter is None else drafter
         merged, raised = set(), set()
         for _ in range(self.random.randint(0, width)):
             parent, token = self.random.randrange(len(self.token)), self.random.randrange(VOCAB)
@@ -153,13 +196,14 @@ class Growing:
                 self.score[node] = -self.random.randrange(10**5)
                 raised.add(node)
         nodes = list(range(old, len(self.token)))
+        grafted = [node for node in nodes if self.origin[self.parent[node]] not in (-1, drafter)]
         copied = {} if drafter else {"match": [self.random.randint(1, 5) for _ in nodes],
                                      "source": [self.random.choice([None, 0, 2]) for _ in nodes], "stopped": [0]}
         self.kept.update(nodes)
         self.remember(Expand(
             layer=layer, drafter=drafter, parents=sorted({self.parent[node] for node in nodes} & set(range(old))),
             nodes=nodes, scores=self.score[old:], merged=sorted(merged), raised=sorted(raised),
-            raised_scores=[self.score[node] for node in sorted(raised)], **copied))
+            raised_scores=[self.score[node] for node in sorted(raised)], grafted=grafted, **copied))
 
     def child(self, parent: int, token: int) -> int | None:
         pairs = list(zip(self.parent, self.token, strict=True))

@@ -424,7 +424,7 @@ def test_a_changed_trace_is_refused_or_sound(tmp_path, seed):
 
 def decorate(value, random):
     """Add unknown fields to every object that stands for a record or a part of one."""
-    free = {"times", "kv", "settings", "text", "base64"}
+    free = {"times", "kv", "settings", "text", "base64", "features"}
     if isinstance(value, list):
         return [decorate(item, random) for item in value]
     if not isinstance(value, dict):

@@ -13,12 +13,15 @@ from treegraft.trace import Run
 from treegraft.trace.records import (
     TARGET,
     Accept,
+    Decide,
     Event,
     Expand,
     Forward,
     Nodes,
     Prefill,
     Prune,
+    Rescore,
+    Reselect,
     Round,
     Verify,
     Walked,
@@ -59,3 +62,32 @@ def example(prune: Prune | None = None, discarded: int = 0) -> Run:
     header = make_header([THE, SKY, SEA])
     header.prompt.text, header.prompt.messages = "rendered", [{"role": "user", "content": "Why is the sky blue?"}]
     return Run(header, dict(PIECES), Prefill(microseconds=5, root=THE), [round], None)
+
+
+def grafted() -> Run:
+    """A run of one round in which lookup drafts a chain and a call grafts two tokens onto it.
+
+        7 "The"─── 1 " sky" ─┬─ 2 " is"  ─┬─ 3 " blue"   unreachable for the strong drafter
+                             │            └─ 4 " was"    grafted
+                             └─ 5 " air"  grafted
+
+    " is" rises by rescoring, " sky" falls, " blue" had no score.
+    """
+    nodes = Nodes(token=[THE, SKY, IS, BLUE, WAS, AIR], parent=[-1, 0, 1, 2, 2, 1], origin=[-1, 0, 0, 0, 1, 1],
+                  proposers=[0, 1, 1, 1, 2, 2], score=[0, -80_000, -20_000, -900_000, -60_000, -120_000])
+    events: list[Event] = [
+        Decide(layer=1, rule="scheduler", call=False, calls_left=3, margin=0.25, threshold=0.5),
+        Expand(layer=1, drafter=0, parents=[0], nodes=[1, 2, 3], scores=[-50_000, -70_000, None], match=[2, 2, 2],
+               source=[0, 1, None]),
+        Decide(layer=2, rule="scheduler", call=True, calls_left=3, margin=1.25, threshold=0.5,
+               features={"layer": 0.4, "overlap": 0.5}),
+        Rescore(layer=2, drafter=1, nodes=[1, 2, 3], before=[-50_000, -70_000, None],
+                after=[-80_000, -20_000, -900_000], unreachable=[3]),
+        Reselect(layer=2, pool=4, before=[2, 3], after=[1, 2]),
+        Expand(layer=2, drafter=1, parents=[1, 2], nodes=[4, 5], scores=[-60_000, -120_000], grafted=[4, 5]),
+        Prune(budget=4, rule="score", kept=[0, 1, 2, 4, 5]),
+        Verify(order=[0, 1, 2, 4, 5], argmax=[SKY, IS, WAS, BLUE, THE], logprob=[0, -1_000, -2_000, -3_000, -400_000],
+               walk=[Walked(node=0, tokens=[SKY], logprobs=[-1_000], children=[1], ranks=[0], entropy=5_000)]),
+        Accept(rule="greedy", path=[1, 2, 4], tried=[], bonus=BLUE)]
+    round = Round(index=0, context=4, root=THE, nodes=nodes, events=events)
+    return Run(make_header([THE, SKY, SEA]), dict(PIECES), Prefill(microseconds=5, root=THE), [round], None)

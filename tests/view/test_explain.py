@@ -95,7 +95,7 @@ def test_a_packed_sentence_leaves_out_what_the_reader_knows():
 
 def test_templates_use_known_kinds():
     kinds = {field.kind for fields in FIELDS.values() for field in fields if field.name and "|" not in field.kind}
-    assert kinds <= {"count", "text", "nats", "prob", "ms", "token", "tokens", "drafter"}
+    assert kinds <= {"count", "text", "nats", "score", "prob", "ms", "number", "token", "tokens", "drafter"}
     assert all(names == list(dict.fromkeys(names)) for names in NAMES.values())
 
 

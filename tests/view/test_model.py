@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from random import Random
 
@@ -10,8 +9,9 @@ from hypothesis import given
 
 from tests.strategies import make_run, runs
 from tests.view.examples import BLUE, IS, NODES, SKY, THE, WAS, example
-from treegraft.trace.records import Expand, Prompt
-from treegraft.view.model import FATES, LABEL_LENGTH, TEXT_LENGTH, cut, growth, label, prompt_text, run_view, timeline
+from treegraft.trace.records import Prompt
+from treegraft.view.labels import LABEL_LENGTH
+from treegraft.view.model import FATES, TEXT_LENGTH, prompt_text, run_view
 
 
 def test_the_columns_of_a_round_by_hand():
@@ -40,21 +40,6 @@ def test_the_text_by_round_points_at_nodes():
         {"round": 0, "tokens": [[" sky", "d", 1], [" is", "d", 3], [" blue", "x", -1]]}]
 
 
-def test_raised_scores_are_changes_and_count_for_later_children():
-    # Node 2 is raised from -1 nat to -0.9 before its child 5 comes with a score of -1.3.
-    run = example()
-    record = run.records[0]
-    record.events[1] = Expand(layer=2, drafter=1, parents=[1], nodes=[3, 4], scores=[-60_000, -150_000],
-                              merged=[2], raised=[2], raised_scores=[-90_000])
-    record.nodes = copy.deepcopy(record.nodes)
-    record.nodes.score[2] = -90_000
-    round = run_view(run)["rounds"][0]
-    assert round["changes"] == [(1, 2, -100_000, -90_000)]
-    assert round["score"][2] == -90_000
-    assert round["q"][2] == -100_000
-    assert round["q"][5] == -40_000
-
-
 @given(runs())
 def test_views_are_json_and_their_columns_are_aligned(run):
     view = run_view(run)
@@ -66,19 +51,6 @@ def test_views_are_json_and_their_columns_are_aligned(run):
         assert round["fate"] == "".join(FATES[fate] for fate in traced.fates)
         mentioned = {*round["token"], round["bonus"]["token"]}.union(*(walk[0] for walk in round["walk"].values()))
         assert mentioned <= view["pieces"].keys()
-
-
-@given(runs(min_rounds=1))
-def test_births_and_scores_agree_with_the_replay(run):
-    for traced in run.rounds:
-        record = traced.record
-        grown = growth(timeline(record), record.nodes)
-        for number, state in enumerate(traced.states[1:]):
-            assert [born <= number for born in grown.born] == list(state.born)
-        final = list(traced.states[-1].scores)
-        for _, node, _, after in grown.changes:
-            assert after == final[node] or sum(change[1] == node for change in grown.changes) > 1
-        assert final == record.nodes.score
 
 
 @given(runs(min_rounds=1))
@@ -104,32 +76,12 @@ def test_a_run_without_rounds_has_an_empty_view():
     assert (view["rounds"], view["total"]) == ([], 0)
 
 
-HOSTILE = {
-    b"<img src=x onerror=alert(1)>": "<img\u00b7src=x\u00b7onerror=alert(1)>",
-    "\u202eevil\u2066".encode(): "\\u202eevil\\u2066",
-    b"\x00\x1b[31m": "\\x00\\x1b[31m",
-    b"\n\n": "\u21b5\u21b5",
-    b"\t": "\u21e5",
-    b"\xf0\x9f": "\\xf0\\x9f",
-    "\u0301".encode(): "\u25cc\u0301",
-    b"": "\u2205",
-    "\u200b\u00a0".encode(): "\\u200b\\xa0",
-}
-
-
-def test_labels_show_what_would_be_invisible_or_act():
-    assert {piece: label(piece) for piece in HOSTILE} == HOSTILE
-    assert label(None) == "?"
-
-
 def test_long_pieces_are_cut_everywhere():
     run = example()
     run.pieces[SKY] = b"x" * 10_000
     view = run_view(run)
     assert len(view["pieces"][SKY]) == LABEL_LENGTH
     assert max(len(text) for chunk in view["text"] for text, _, _ in chunk["tokens"]) == TEXT_LENGTH
-    assert cut("abc", 3) == "abc"
-    assert cut("abcd", 3) == "ab\u2026"
 
 
 def test_no_text_of_a_trace_keeps_controls():

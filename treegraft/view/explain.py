@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from treegraft.analysis.text import visible
 from treegraft.tree import NEG_INF
+from treegraft.view.events import growth, kind_of, strong_drafters, timeline
+from treegraft.view.stages import decide, history, rescore, reselect
 from treegraft.view.words import Sentence, say
 
 if TYPE_CHECKING:
@@ -21,7 +23,8 @@ class Explainer:
         nodes = round.record.nodes
         self.token, self.parent, self.fates = nodes.token, nodes.parent, round.fates
         self.score = [NEG_INF if score is None else score for score in nodes.score]
-        self.rank = _ranks(self.score, self.parent)
+        self.depth = _depths(nodes.parent)
+        self.rank = _ranks(self.score, self.depth)
         self.prune: Prune | None = round.event("prune")
         self.verify: Verify = round.event("verify")
         self.accept: Accept = round.event("accept")
@@ -31,6 +34,10 @@ class Explainer:
         self.favourite = dict(zip(self.verify.order, self.verify.argmax, strict=True))
         self.logprob = dict(zip(self.verify.order, self.verify.logprob, strict=True))
         self.walk = {walked.node: walked for walked in self.verify.walk}
+        self.events = timeline(round.record)
+        self.grown = growth(self.events, nodes)
+        self._history = history(self.events, self.grown, nodes)
+        self._strong = min(strong_drafters(round.run.header), default=0)
         self._target_time = sum(one.microseconds for one in round.record.forwards if one.model < 0)
 
     @property
@@ -46,12 +53,11 @@ class Explainer:
     # --- nodes ---
 
     def node(self, node: int) -> list[Sentence]:
-        """Why it was kept or pruned, and then what the target made of it."""
+        """Why it was kept or pruned, what the target made of it, and what its drafters did to it before."""
         if node == 0:
             return [say("root")]
-        if self.fates[node] == "pruned":
-            return [self._pruned(node)]
-        return [self._kept(node), *self._verdict(node)]
+        why = [self._pruned(node)] if self.fates[node] == "pruned" else [self._kept(node), *self._verdict(node)]
+        return why + self._history.get(node, [])
 
     def _kept(self, node: int) -> Sentence:
         if len(self.kept) == self.pool:
@@ -127,17 +133,26 @@ class Explainer:
     def event(self, event: Event | Other) -> Sentence:
         """What one event did."""
         kind = kind_of(event)
-        tell = {"expand": self._expand, "prune": self._prune, "verify": self._verify, "accept": self._accept}.get(kind)
+        tell = {"expand": self._expand, "decide": lambda event: decide(event, self._strong), "rescore": rescore,
+                "reselect": lambda event: reselect(event, self.depth), "prune": self._prune, "verify": self._verify,
+                "accept": self._accept}.get(kind)
         return tell(event) if tell else say("event", kind=visible(kind))
 
     def _expand(self, event: Expand) -> Sentence:
         drafter, nodes, merged = event.drafter, len(event.nodes), len(event.merged)
         if nodes + merged == 0:
             return say("expand nothing", drafter=drafter)
+        if nodes == 0:
+            return say("expand known", drafter=drafter, merged=merged)
+        key, values = "expand", {"drafter": drafter, "nodes": nodes}
         if event.match:
-            return say("expand copied", drafter=drafter, nodes=nodes, match=max(event.match))
-        counts = {"drafter": drafter, "parents": len(event.parents), "nodes": nodes}
-        return say("expand merged", **counts, merged=merged) if merged else say("expand", **counts)
+            key, values = "expand copied", values | {"match": max(event.match)}
+        else:
+            values |= {"parents": len(event.parents)}
+            key, values = ("expand merged", values | {"merged": merged}) if merged else (key, values)
+        if event.grafted:
+            key, values = f"{key} grafted", values | {"grafted": len(event.grafted)}
+        return say(key, **values)
 
     def _prune(self, event: Prune) -> Sentence:
         kept = len(event.kept) - 1
@@ -182,18 +197,17 @@ class Explainer:
         return say("round", path=len(accept.path), kept=len(self.kept), bonus=accept.bonus, written=written)
 
 
-def _ranks(score: Sequence[int], parent: Sequence[int]) -> list[int]:
-    """Rank of every node by (score, shallower, older) from 1, the root having 0: the order of `DraftTree.best`."""
+def _depths(parent: Sequence[int]) -> list[int]:
     depth = [0] * len(parent)
     for node in range(1, len(parent)):
         depth[node] = depth[parent[node]] + 1
-    rank = [0] * len(parent)
-    best_first = sorted(range(1, len(parent)), key=lambda node: (-score[node], depth[node], node))
+    return depth
+
+
+def _ranks(score: Sequence[int], depth: Sequence[int]) -> list[int]:
+    """Rank of every node by (score, shallower, older) from 1, the root having 0: the order of `DraftTree.best`."""
+    rank = [0] * len(score)
+    best_first = sorted(range(1, len(score)), key=lambda node: (-score[node], depth[node], node))
     for place, node in enumerate(best_first, start=1):
         rank[node] = place
     return rank
-
-
-def kind_of(event: Event | Other) -> str:
-    """The kind of an event, also of one that this version does not know."""
-    return getattr(event, "kind", None) or event.__struct_config__.tag

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from treegraft.analysis.text import RUNNING_TEXT, chunks, visible
 from treegraft.view import web
-from treegraft.view.model import TEXT_LENGTH, cut, run_view
+from treegraft.view.labels import cut
+from treegraft.view.model import TEXT_LENGTH, run_view
 
 if TYPE_CHECKING:
     from treegraft.trace.reader import Run

@@ -16,7 +16,9 @@ from rich.text import Text
 
 from treegraft.analysis.text import RUNNING_TEXT, Chunk, chunks, visible
 from treegraft.trace.reader import Run, TracedRound
-from treegraft.view.model import cut, growth, label, prompt_text, timeline
+from treegraft.view.events import growth, timeline
+from treegraft.view.labels import cut, label
+from treegraft.view.model import prompt_text
 from treegraft.view.words import prob
 
 FATES = {

@@ -1,7 +1,8 @@
 """The sentences that the views use, as templates with values, so that the player can fill in thousands of them itself.
 
-Fields are written `{name:kind}`. The kinds are `count`, `text`, `nats`, `prob` and `ms` (integers as the trace has
-them), `token` and `tokens` (token ids), `drafter` (a drafter id), and `one|many`, which picks a word by the count.
+Fields are written `{name:kind}`. The kinds are `count`, `text`, `nats`, `score` (nats, or that there is none), `prob`
+and `ms` (integers as the trace has them), `number` (with two decimals), `token` and `tokens` (token ids), `drafter` (a
+drafter id), and `one|many`, which picks a word by the count.
 """
 
 from __future__ import annotations
@@ -40,13 +41,40 @@ TEMPLATES = {
     "bonus": "The target\u2019s own choice after {parent:token}, with p = {p:prob}. It is the root of the next round.",
     "bonus unknown": "The target\u2019s own choice after {parent:token}. It is the root of the next round.",
     "bonus discarded": "The target\u2019s own choice after {parent:token}, discarded: the text had ended before it.",
+    "rescored": "{drafter:drafter} rescored it in layer {layer:count}: {before:score} before, {after:score} after.",
+    "rescored again": "{drafter:drafter} rescored it {times:count} times, last in layer {layer:count}: {before:score}"
+                      " at first, {after:score} in the end.",
+    "grafted": "Grafted: {drafter:drafter} continues a branch of {other:drafter} with it, in layer {layer:count}.",
+    "unreachable": "{drafter:drafter} cannot propose it, and scored it below all that it can.",
     "expand": "{drafter:drafter} extends {parents:count} {parents:node|nodes} by {nodes:count} new"
               " {nodes:token|tokens}.",
     "expand merged": "{drafter:drafter} extends {parents:count} {parents:node|nodes} by {nodes:count} new"
                      " {nodes:token|tokens}; {merged:count} more {merged:was|were} in the tree already.",
     "expand copied": "{drafter:drafter} copies {nodes:count} {nodes:token|tokens} from the text; the longest match is"
                      " {match:count} {match:token|tokens} long.",
+    "expand known": "{drafter:drafter} proposes nothing new: {merged:count} {merged:token was|tokens were} in the tree"
+                    " already.",
     "expand nothing": "{drafter:drafter} has nothing to propose.",
+    "decide call": "{strong:drafter} is called: the scheduler expects that to save {margin:number} ms, more than the"
+                   " threshold of {threshold:number} ms. Calls left before this one: {left:count}.",
+    "decide skip": "{strong:drafter} is not called: the scheduler expects that to save {margin:number} ms, not more than"
+                   " the threshold of {threshold:number} ms. Calls left: {left:count}.",
+    "decide spent": "{strong:drafter} is not called: the round has no calls left. The scheduler expects one to save"
+                    " {margin:number} ms; the threshold is {threshold:number} ms.",
+    "decide call fixed": "{strong:drafter} is called in layer {layer:count}, as the schedule"
+                         " \u201c{rule:text}\u201d has it.",
+    "decide skip fixed": "{strong:drafter} is not called in layer {layer:count}, as the schedule"
+                         " \u201c{rule:text}\u201d has it.",
+    "rescore": "{drafter:drafter} reads the whole tree; {nodes:count} {nodes:score changes|scores change}: {rose:count}"
+               " rose, {fell:count} fell.",
+    "rescore nothing": "{drafter:drafter} reads the whole tree; no score changes.",
+    "rescore unreachable": "{drafter:drafter} reads the whole tree; {nodes:count} {nodes:score changes|scores change}:"
+                           " {rose:count} rose, {fell:count} fell. It cannot propose {unreachable:count} of the"
+                           " tokens.",
+    "reselect": "The best {after:count} of {pool:count} nodes are the new frontier: {stayed:count} of the"
+                " {before:count} in it {stayed:stays|stay}, {earlier:count} {earlier:comes|come} from earlier layers.",
+    "reselect same": "The frontier stays as it was, the best {after:count} of {pool:count} {pool:node|nodes}.",
+    "reselect nothing": "None of {pool:count} nodes is chosen: the frontier is empty.",
     "prune": "The best {kept:count} of {pool:count} drafted tokens go to the target; the last of them has a score of"
              " {cut:nats} nats.",
     "prune otherwise": "{kept:count} of {pool:count} drafted tokens go to the target, by the rule {rule:text}.",
@@ -67,6 +95,10 @@ TEMPLATES = {
     "round at the end": "The text ended in this round: {written:count} {written:token|tokens} written,"
                         " {discarded:count} discarded.",
 }
+
+for _key in ("expand", "expand merged", "expand copied"):
+    TEMPLATES[f"{_key} grafted"] = (TEMPLATES[_key][:-1] + "; {grafted:count} {grafted:is a graft|are grafts} onto"
+                                    " branches of another drafter.")
 
 
 @dataclass(frozen=True)
@@ -111,6 +143,16 @@ def nats(units: int) -> str:
     return f"{units / NATS:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
+def score(units: int | None) -> str:
+    """A score with its unit, or that there is none."""
+    return "no score" if units is None else f"{nats(units)} nats"
+
+
+def number(value: float) -> str:
+    """A number with two decimals."""
+    return f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
+
+
 def chance(units: int | None) -> float:
     """The probability of a log-probability in 1e-5 nats; a trace may hold nonsense above zero."""
     return 0.0 if units is None else math.exp(min(units, 0) / NATS)
@@ -129,7 +171,8 @@ def milliseconds(microseconds: int) -> str:
 def render(sentence: Sentence, token: Callable[[int], str], drafter: Callable[[int], str]) -> str:
     """The sentence in words. `token` gives the display text of a token id, `drafter` the name of a drafter id."""
     formats: dict[str, Callable[[Any], str]] = {
-        "count": str, "text": str, "nats": nats, "prob": prob, "ms": milliseconds, "drafter": drafter,
+        "count": str, "text": str, "nats": nats, "score": score, "prob": prob, "ms": milliseconds,
+        "number": number, "drafter": drafter,
         "token": lambda one: f"\u201c{token(one)}\u201d",
         "tokens": lambda many: f"\u201c{''.join(map(token, many))}\u201d",
     }
