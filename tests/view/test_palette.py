@@ -68,6 +68,14 @@ def test_fates_stay_apart(theme, seen):
         assert np.linalg.norm(colors[0] - colors[1]) >= 18, (one, other)
 
 
+@pytest.mark.parametrize("seen", DEFICIENCIES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_grafts_stay_apart_by_drafter(theme, seen):
+    colors = [lab(DEFICIENCIES[seen] @ linear(COLORS[theme][name])) for name in ("graft0", "graft1", "neutral")]
+    for one, other in combinations(colors, 2):
+        assert np.linalg.norm(one - other) >= 18
+
+
 def test_every_colour_is_a_variable_of_both_themes():
     style = css_variables()
     assert all(f"--tg-{name}: {color};" in style for colors in COLORS.values() for name, color in colors.items())

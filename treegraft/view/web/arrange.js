@@ -26,19 +26,20 @@ function arrangement(round, opened) {
 // Everything drawn, as items with a depth, a row and a parent item. Ids: a node's number, "bonus", "stub3".
 function itemsOf(view, round, opened) {
   const { rows, stubs, bonus } = arrangement(round, opened);
-  const depth = depths(round);
+  const depth = depths(round), grafted = new Set(round.grafted);
   const items = [];
   rows.forEach((row, node) => {
     if (row === null) return;
     items.push({ id: node, kind: "node", node, row, depth: depth[node], parent: node ? round.parent[node] : null,
       text: piece(view, round.token[node]), drafter: round.origin[node], born: round.born[node],
-      opened: round.rows[node] === null });
+      opened: round.rows[node] === null, grafted: grafted.has(node) });
   });
   stubs.forEach((stub, number) => {
     if (stub.row === null || stub.open) return;
-    const births = below(round, stub.nodes).map((node) => round.born[node]).sort((a, b) => a - b);
+    const inside = below(round, stub.nodes), births = inside.map((node) => round.born[node]).sort((a, b) => a - b);
     items.push({ id: `stub${number}`, kind: "stub", number, row: stub.row, depth: depth[stub.parent] + 1,
-      parent: stub.parent, text: `+${stub.count}`, births, born: births[0], drafter: round.origin[stub.nodes[0]] });
+      parent: stub.parent, text: `+${stub.count}`, inside, births, born: births[0], drafter: round.origin[stub.nodes[0]],
+      grafted: stub.nodes.every((node) => grafted.has(node)) });
   });
   if (round.bonus) {
     items.push({ id: "bonus", kind: "bonus", row: bonus, depth: depth[round.bonus.parent] + 1,

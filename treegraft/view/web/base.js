@@ -28,6 +28,10 @@ function fill(made, attributes, children) {
 
 const nats = (units) => (units / NATS).toFixed(2).replace("-", "−");
 
+const bareScore = (units) => (units === null ? "none" : nats(units));
+
+const decimal = (value) => value.toFixed(2).replace("-", "−");
+
 // The probability of a log-probability; a trace may hold nonsense above zero.
 const chance = (units) => (units === null || units === undefined ? 0 : Math.exp(Math.min(units, 0) / NATS));
 
@@ -61,7 +65,8 @@ function sentence(view, packed, facts = {}) {
   const known = { ...facts };
   const taken = new Set();
   const format = {
-    count: String, text: String, nats, prob, ms: milliseconds,
+    count: String, text: String, nats, prob, ms: milliseconds, number: decimal,
+    score: (units) => (units === null ? "no score" : `${nats(units)} nats`),
     drafter: (id) => drafterName(view, id),
     token: (id) => chip(piece(view, id), 24),
     tokens: (ids) => chip(ids.map((id) => piece(view, id)).join(""), 60),

@@ -82,20 +82,29 @@ function findNext(view, kind, from) {
   for (let number = Math.max(from.round, view.first); number < view.first + view.rounds.length; number += 1) {
     const round = view.rounds[number - view.first];
     const after = number === from.round ? from.event : -1;
-    const event = round.events.findIndex((one, place) => place > after && isKind(round, one, kind));
-    if (event >= 0) return { round: number, event, node: kind === "rejection" ? firstRejected(round) : null };
+    const event = round.events.findIndex((one, place) => place > after && isKind(round, place, kind));
+    if (event >= 0) return { round: number, event, node: nodeOf(round, event, kind) };
   }
   return null;
 }
 
-function isKind(round, event, kind) {
+function isKind(round, number, kind) {
+  const event = round.events[number], before = round.events[number - 1];
   if (kind === "rejection") return event.kind === "accept" && round.rejection;
-  return kind === "call" ? event.call === true : event.kind === "graft";
+  if (kind === "graft") return (event.grafted || []).length > 0;
+  return event.call === true && !(before?.call && before.layer === event.layer);
 }
+
+// The node that such an event is about: what was rejected, the best of what was grafted.
+function nodeOf(round, number, kind) {
+  if (kind === "rejection") return firstRejected(round);
+  return kind === "graft" ? byRank(round, round.events[number].grafted)[0] : null;
+}
+
+const byRank = (round, nodes) => nodes.slice().sort((one, other) => round.rank[one] - round.rank[other]);
 
 // The best of the tokens that the target turned down at the end of its walk.
 function firstRejected(round) {
   const tip = round.bonus.parent;
-  return round.parent.map((parent, node) => node).filter((node) => round.parent[node] === tip && round.fate[node] === "r")
-    .sort((one, other) => round.rank[one] - round.rank[other])[0];
+  return byRank(round, round.parent.map((parent, node) => node).filter((node) => round.parent[node] === tip && round.fate[node] === "r"))[0];
 }

@@ -116,7 +116,8 @@ function keyLine(view, round) {
     ...(round.fate.includes("d") ? ["discarded"] : [])];
   return [element("ul", { class: "tg-legend" },
     fates.map((fate) => element("li", {}, marker(fate === "bonus" ? -1 : 0, fate), element("span", {}, FATE_WORDS[fate]))),
-    view.drafters.map((drafter) => element("li", {}, edgeSample(drafter.id), element("span", {}, `by ${drafter.name}`))))];
+    view.drafters.map((drafter) => element("li", {}, edgeSample(drafter.id), element("span", {}, `by ${drafter.name}`))),
+    graftersOf(view, round).map((drafter) => element("li", {}, graftSample(drafter.id), element("span", {}, `grafted by ${drafter.name}`))))];
 }
 
 const mounted = new WeakMap();

@@ -36,4 +36,27 @@ function edgeSample(drafter) {
     vector("path", { d: markerPath(drafter, 4.4), transform: "translate(27,0)", class: "tg-mark tg-neutral" }));
 }
 
+// An edge to a grafted token: its dash says so, its colour is the drafter's.
+const GRAFT_DASH = "3 2";
+const graftClass = (drafter) => `tg-graft tg-graft-${Math.max(drafter, 0) % 2}`;
+
+function graftSample(drafter) {
+  return vector("svg", { class: "tg-marker", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
+    vector("path", { d: "M1,0H22", class: `tg-edge ${graftClass(drafter)}`, "stroke-width": 2.2, "stroke-dasharray": GRAFT_DASH }),
+    vector("path", { d: markerPath(drafter, 4.4), transform: "translate(27,0)", class: "tg-mark tg-neutral" }));
+}
+
+// Signs beside a node: its score rose or fell, or its token cannot be proposed.
+const MOVES = { risen: "M-3.6,3L0,-3.6L3.6,3Z", fallen: "M-3.6,-3L0,3.6L3.6,-3Z", lost: "M-3,-3L3,3M-3,3L3,-3" };
+
+const move = (name, attributes = {}) => vector("path", { class: `tg-move tg-move-${name}`, d: MOVES[name], ...attributes });
+const frontier = (name, radius) => vector("circle", { class: `tg-frontier tg-frontier-${name}`, r: radius });
+
+function sample(...parts) {
+  return vector("svg", { class: "tg-marker", width: 18, height: 18, viewBox: "-9 -9 18 18", "aria-hidden": "true" }, parts);
+}
+
+const moveSample = (name) => sample(move(name));
+const ring = (name) => sample(vector("path", { d: markerPath(0, 3.4), class: `tg-mark tg-${name === "left" ? "neutral" : "new"}` }), frontier(name, 7));
+
 const edgeWidth = (logprob) => 0.8 + 2.6 * Math.sqrt(chance(logprob));

@@ -231,7 +231,8 @@ class Player {
     this.track.show(event);
     this.event.replaceChildren(...eventLine(this.view, this.round, event));
     if (this.shownRound !== this.round) this.showRound(round);
-    if (this.shownSide !== this.scene || this.shownPin !== this.pinned) this.showSide();
+    const panel = this.pinned === null ? eventPanel(this.round, event) : `node ${this.pinned}`;
+    if (this.shownSide !== this.scene || this.shownPanel !== panel) this.showSide(panel);
     this.rest();
   }
 
@@ -243,12 +244,14 @@ class Player {
     this.summary.replaceChildren(...summaryLine(this.view, this.round));
   }
 
-  showSide() {
-    [this.shownSide, this.shownPin] = [this.scene, this.pinned];
+  showSide(panel) {
+    [this.shownSide, this.shownPanel] = [this.scene, panel];
     const item = this.scene.byId.get(this.pinned);
-    this.said.textContent = item ? tipOf(this.view, this.round, item).map((part) => part.textContent ?? part).join("") : "";
+    this.said.textContent = item ? tipOf(this.view, this.round, item, this.at.event).map((part) => part.textContent ?? part).join("") : "";
     if (item) requestAnimationFrame(() => reveal(this.stage, item));
-    const parts = item ? nodeSheet(this.view, this.round, item, (id, open) => this.choose(id, open)) : legend(this.view, this.round);
+    const choose = (id, open) => this.choose(id, open);
+    const parts = item ? nodeSheet(this.view, this.round, item, choose)
+      : [...eventSheet(this.view, this.round, this.at.event, choose), ...legend(this.view, this.round)];
     this.side.replaceChildren(...parts.filter(Boolean));
   }
 
@@ -304,7 +307,7 @@ class Player {
       this.hovered = id;
       this.scene?.hover(id);
       this.tip.hidden = id === null;
-      if (item) this.tip.replaceChildren(...tipOf(this.view, this.round, item));
+      if (item) this.tip.replaceChildren(...tipOf(this.view, this.round, item, this.at.event));
     }
     if (item && event) placeTip(this.tip, this.stage, event);
   }

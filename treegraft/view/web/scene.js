@@ -49,10 +49,11 @@ class Scene {
     const bend = from.columnEnd > from.outlet ? `H${from.columnEnd.toFixed(1)}` : "";
     const curve = `C${middle.toFixed(1)},${from.y.toFixed(1)} ${middle.toFixed(1)},${item.y.toFixed(1)}`;
     const logprob = item.kind === "node" ? this.round.q[item.node] : null;
+    const dash = item.kind === "bonus" ? "1 4" : item.grafted ? GRAFT_DASH : DASHES[Math.max(item.drafter, 0) % DASHES.length];
     return vector("path", {
       d: `M${from.outlet.toFixed(1)},${from.y.toFixed(1)}${bend}${curve} ${end.toFixed(1)},${item.y.toFixed(1)}`,
-      "stroke-dasharray": item.kind === "bonus" ? "1 4" : DASHES[Math.max(item.drafter, 0) % DASHES.length] || undefined,
-      "stroke-width": edgeWidth(logprob).toFixed(2),
+      "stroke-dasharray": dash || undefined,
+      "stroke-width": Math.max(edgeWidth(logprob), item.grafted ? 1.6 : 0).toFixed(2),
       style: item.fate === "accepted" ? `--w:${edgeWidth(logprob).toFixed(2)}px` : undefined,
     });
   }
@@ -70,30 +71,42 @@ class Scene {
   }
 
   // What an item looks like after an event, as a list of classes.
-  looks(item, number) {
+  looks(item, number, marks) {
     if (item.born > number) return `tg-${item.kind} tg-off`;
     const { prune, verify, accept } = this.last;
-    const event = this.round.events[number];
     const words = [`tg-${item.kind}`];
     const told = number >= accept && accept >= 0;
     if (item.kind !== "node" || told || item.fate === "root") words.push(`tg-${item.fate}`);
     else if (item.fate === "pruned" && number >= prune) words.push("tg-pruned");
     else words.push(number >= verify && verify >= 0 ? "tg-read" : "tg-neutral");
     if (item.born === number && item.kind === "node") words.push("tg-new");
-    if (event && ((event.from || []).includes(item.node) || (event.again || []).includes(item.node))) words.push("tg-source");
+    if (item.kind === "node" ? marks.has(item.node) : item.inside?.some((node) => marks.has(node))) {
+      words.push(marks.get(item.node) || "tg-holds");
+    }
     return words.join(" ");
   }
 
   show(number) {
     this.number = number;
+    const marks = eventMarks(this.round, number);
     for (const item of this.items) {
-      const looks = this.looks(item, number);
+      const looks = this.looks(item, number, marks);
       item.on = item.born <= number;
       if (item.kind === "stub" && item.on) this.count(item, number);
       if (looks === item.looks) continue;
       item.looks = looks;
       this.paint(item);
+      this.decorate(item);
     }
+  }
+
+  // A ring around a node of the frontier, a sign beside one whose score has changed.
+  decorate(item) {
+    item.extra?.remove();
+    const named = (names) => names.find((name) => item.looks.includes(`tg-${name}`));
+    const ringed = named(["stayed", "joined", "left"]), moved = named(Object.keys(MOVES));
+    item.extra = ringed ? frontier(ringed, RADIUS + 3) : moved ? move(moved, { transform: `translate(${-RADIUS - 6},0)` }) : null;
+    if (item.extra) item.mark.prepend(item.extra);
   }
 
   // A stub says how many of its tokens were there.
@@ -105,7 +118,7 @@ class Scene {
   paint(item) {
     const classes = item.looks + (item.lit ? " tg-lit" : "") + (item.thread ? " tg-thread" : "");
     item.mark.setAttribute("class", `tg-item ${classes}`);
-    if (item.edge) item.edge.setAttribute("class", `tg-edge ${classes}`);
+    if (item.edge) item.edge.setAttribute("class", `tg-edge ${classes}${item.grafted ? ` ${graftClass(item.drafter)}` : ""}`);
   }
 
   lineage(id) {

@@ -50,9 +50,10 @@ function layerOf(round, node) {
 }
 
 function scoreOf(round, node) {
-  const shown = (units) => (units === null ? "none" : `${nats(units)} nats`);
+  const unit = (words) => (words === "none" ? words : `${words} nats`);
   const changes = round.changes.filter((change) => change[1] === node);
-  return changes.length ? `${shown(changes[0][2])} → ${shown(changes[changes.length - 1][3])}` : shown(round.score[node]);
+  if (!changes.length) return unit(bareScore(round.score[node]));
+  return `${bareScore(changes[0][2])} → ${unit(bareScore(changes[changes.length - 1][3]))}`;
 }
 
 function copiedFrom(round, node) {
@@ -114,6 +115,12 @@ function stubSheet(view, round, item, choose) {
   ];
 }
 
+// The drafters that continued branches of others in this round.
+function graftersOf(view, round) {
+  const found = new Set(round.grafted.map((node) => round.origin[node]));
+  return view.drafters.filter((drafter) => found.has(drafter.id));
+}
+
 function legend(view, round) {
   const fates = ["accepted", "rejected", "unreached", "pruned", "bonus", "new"];
   if (round.fate.includes("d")) fates.push("discarded");
@@ -127,6 +134,7 @@ function legend(view, round) {
     element("ul", { class: "tg-legend" }, fates.map((fate) => element("li", {}, marker(fate === "bonus" ? -1 : 0, fate),
       element("span", {}, meaning[fate]))),
     view.drafters.map((drafter) => element("li", {}, edgeSample(drafter.id), element("span", {}, `drafted by ${drafter.name}`))),
+    graftersOf(view, round).map((drafter) => element("li", {}, graftSample(drafter.id), element("span", {}, `grafted by ${drafter.name} onto another’s branch`))),
     element("li", {}, vector("svg", { class: "tg-marker", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
       vector("path", { d: "M1,3L33,-4V5Z", class: "tg-wedge" })), element("span", {}, "wider: more probable to the drafter"))),
     element("p", { class: "tg-quiet" }, "Point at a token to light its branch, click it for its numbers. Press ",

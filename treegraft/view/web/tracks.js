@@ -32,12 +32,14 @@ class EventTrack {
     this.round = round;
     this.view = view;
     this.steps = round.events.map((event) => element("span", {
-      class: `tg-step tg-step-${groupOf(event)}`, title: eventTitle(view, event),
-    }, element("span", { class: "tg-step-name" }, event.title)));
+      class: `tg-step tg-step-${groupOf(event)}`, title: eventTitle(view, event) }));
+    this.layers = layersOf(round.events).map(({ first, size }) => ({ first, size, root: element("span", {
+      class: `tg-layer${round.events[first].call ? " tg-call" : ""}`, style: `--n:${Math.max(size, 1.6)}` },
+    element("span", { class: "tg-steps" }, this.steps.slice(first, first + size)), layerName(round.events[first].title)) }));
     this.root = element("div", {
       class: "tg-events", role: "slider", tabindex: 0, "aria-label": "Event of the round",
       "aria-valuemin": 0, "aria-valuemax": Math.max(round.events.length - 1, 0),
-    }, this.steps);
+    }, this.layers.map((layer) => layer.root));
     slide(this.root, this.steps, go);
   }
 
@@ -46,12 +48,30 @@ class EventTrack {
       step.classList.toggle("tg-done", place <= number);
       step.classList.toggle("tg-here", place === number);
     });
+    for (const { first, size, root } of this.layers) root.classList.toggle("tg-here", number >= first && number < first + size);
     this.root.setAttribute("aria-valuenow", number);
     if (this.round.events[number]) {
       this.root.setAttribute("aria-valuetext", eventTitle(this.view, this.round.events[number]));
       requestAnimationFrame(() => keepColumn(this.root, this.steps[number]));
     }
   }
+}
+
+// Runs of events in the same layer; an event without a layer stands alone.
+function layersOf(events) {
+  const found = [];
+  events.forEach(({ layer }, number) => {
+    if (layer !== undefined && number && events[number - 1].layer === layer) found[found.length - 1].size += 1;
+    else found.push({ first: number, size: 1 });
+  });
+  return found;
+}
+
+// Where there is little room, a layer loses its first word, then all but its number; other names lose everything.
+function layerName(title) {
+  const [, word, number, rest] = title.match(/^(?:(Layer )(\d+))?(.*)$/);
+  return element("span", { class: "tg-step-name" }, element("span", { class: "tg-word" }, word || ""), number || "",
+    element("span", { class: "tg-rest" }, rest));
 }
 
 function eventTitle(view, event) {
@@ -71,8 +91,6 @@ function slide(root, parts, choose) {
 }
 
 function keepColumn(container, child) {
-  const left = child.offsetLeft;
-  if (left < container.scrollLeft || left + child.offsetWidth > container.scrollLeft + container.clientWidth) {
-    container.scrollLeft = left - container.clientWidth / 2;
-  }
+  const outer = container.getBoundingClientRect(), inner = child.getBoundingClientRect();
+  if (inner.left < outer.left || inner.right > outer.right) container.scrollLeft += inner.left - outer.left - outer.width / 2;
 }

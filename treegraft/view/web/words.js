@@ -22,21 +22,28 @@ function summaryLine(view, round) {
 function eventLine(view, round, number) {
   const event = round.events[number];
   if (!event) return ["No events in this round."];
-  return [element("span", { class: `tg-tag tg-tag-${groupOf(event)}` }, event.title), " ", ...sentence(view, event.say)];
+  return [element("span", { class: `tg-tag tg-tag-${groupOf(event)}${event.call ? " tg-tag-call" : ""}` }, event.title), " ", ...sentence(view, event.say)];
 }
 
 const plain = (parts) => parts.map((part) => (typeof part === "string" ? part : `“${part.textContent}”`)).join("");
 
-function tipOf(view, round, item) {
+function tipOf(view, round, item, number) {
   if (item.kind === "stub") return [element("span", {}, `${item.text.slice(1)} pruned tokens: click to see them`)];
   const facts = [];
   if (item.kind === "bonus") facts.push("the target’s own choice");
   else if (item.node) {
     if (round.q[item.node] !== null) facts.push(`q ${prob(round.q[item.node])}`);
     if (round.logprob[item.node] !== null) facts.push(`p ${prob(round.logprob[item.node])}`);
-    facts.push(FATE_WORDS[item.fate]);
+    facts.push(...moveWords(round, item.node, number), FATE_WORDS[item.fate]);
   } else facts.push("root");
   return [chip(item.text, 40), " ", element("span", { class: "tg-quiet" }, facts.join(" · "))];
+}
+
+// What the event shown did to a node's score and rank.
+function moveWords(round, node, number) {
+  if (round.events[number]?.kind !== "rescore") return [];
+  return movesOf(round, number).filter((move) => move.node === node)
+    .map(({ before, after, from, to }) => `score ${bareScore(before)} → ${bareScore(after)}, rank ${from} → ${to}`);
 }
 
 // Beside the pointer, inside the frame.
@@ -50,7 +57,7 @@ function placeTip(tip, stage, event) {
 
 const KEYS = [
   ["← →", "previous, next event"], ["Shift ← →", "previous, next round"], ["Home End", "first, last round"],
-  ["Space", "play, pause"], ["R", "next rejection"], ["C", "next call of a drafter model"], ["G", "next graft"],
+  ["Space", "play, pause"], ["R", "next rejection"], ["C", "next call of the strong drafter"], ["G", "next graft"],
   ["↑ ↓", "choose a token in the same layer"], [", .", "choose the parent, the best child"],
   ["L", "label every token"], ["F", "the whole tree, or a frame"], ["Esc", "close, let go, stop"], ["?", "this sheet"],
 ];

@@ -1,0 +1,52 @@
+// What an event marks in the tree: the frontier of a decision, scores that a call changed, and the frontier it chose.
+
+// Classes of the nodes that an event marks.
+function eventMarks(round, number) {
+  const event = round.events[number], marks = new Map();
+  if (!event) return marks;
+  const put = (nodes, name) => nodes.forEach((node) => marks.set(node, name));
+  if (event.kind === "decide") put(event.from, "tg-stayed");
+  else if (event.kind === "reselect") {
+    const before = new Set(event.before), after = new Set(event.after);
+    put(event.before.filter((node) => !after.has(node)), "tg-left");
+    put(event.after, "tg-joined");
+    put(event.after.filter((node) => before.has(node)), "tg-stayed");
+  } else if (event.kind === "rescore") {
+    for (const [node, { before, after }] of changesOf(round, number)) marks.set(node, rises(before, after) ? "tg-risen" : "tg-fallen");
+    put(event.unreachable, "tg-lost");
+  } else put([...(event.from || []), ...(event.again || [])], "tg-source");
+  return marks;
+}
+
+// The scores that an event changed, by node.
+function changesOf(round, number) {
+  return new Map(round.changes.filter(([event]) => event === number).map(([, node, before, after]) => [node, { before, after }]));
+}
+
+// Whether a score rises by a change; any score is more than none.
+const rises = (before, after) => after !== null && (before === null || after > before);
+
+// Every node's score after an event; null for one that had none, undefined for one to come.
+function scoresAt(round, number) {
+  const scores = round.score.map((score, node) => (round.born[node] <= number ? score : undefined));
+  for (const [event, node, before] of round.changes.slice().reverse()) {
+    if (event > number && scores[node] !== undefined) scores[node] = before;
+  }
+  return scores;
+}
+
+// Every drafted node's rank after an event, by (score, shallower, older) from 1.
+function ranksAt(round, number) {
+  const scores = scoresAt(round, number), depth = depths(round), ranks = [];
+  const value = (node) => scores[node] ?? -Infinity;
+  const better = (one, other) => (value(one) === value(other) ? depth[one] - depth[other] || one - other : value(other) - value(one));
+  scores.map((score, node) => node).filter((node) => node && scores[node] !== undefined).sort(better)
+    .forEach((node, place) => { ranks[node] = place + 1; });
+  return ranks;
+}
+
+// What a rescoring did to each node whose score it changed: score and rank, before and after.
+function movesOf(round, number) {
+  const from = ranksAt(round, number - 1), to = ranksAt(round, number);
+  return [...changesOf(round, number)].map(([node, change]) => ({ node, ...change, from: from[node], to: to[node] }));
+}
