@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import treegraft.trace as tt
 from tests.strategies import make_run, runs, write_runs
 from treegraft.trace.frames import piece_text
-from treegraft.trace.records import TARGET
+from treegraft.trace.records import TARGET, Decide, Expand, Rescore
 
 
 @pytest.fixture
@@ -32,6 +32,10 @@ def test_rounds_frame(trace):
         assert row["accepted"] == round.fates.count("accepted")
         assert row["bonus"] == round.event("accept").bonus
         assert row["new_tokens"] + row["discarded"] == len(round.path) + 1
+        events = record.events
+        assert row["calls"] == sum(event.call for event in events if isinstance(event, Decide))
+        assert row["grafted"] == sum(len(event.grafted) for event in events if isinstance(event, Expand))
+        assert row["rescored"] == sum(len(event.nodes) for event in events if isinstance(event, Rescore))
         assert row["draft_us"] == record.times["draft"]
         assert row["target_us"] == sum(one.microseconds for one in record.forwards if one.model == TARGET)
         assert (row["drafter1_forwards"], row["drafter0_forwards"]) == (1, 0)
@@ -60,6 +64,9 @@ def test_nodes_frame(trace):
                 assert math.isnan(row["target_logprob"])
             made = round.record.events[row["event"]] if node else None
             assert made is None or node in made.nodes
+            assert row["grafted"] == (made is not None and node in made.grafted)
+            first = made.scores[made.nodes.index(node)] if made else 0
+            assert row["first_score"] == (-math.inf if first is None else first / 100_000)
             if made and made.match:
                 assert row["match"] == made.match[made.nodes.index(node)]
 

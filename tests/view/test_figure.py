@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.strategies import runs
-from tests.view.examples import SKY, example
+from tests.view.examples import SKY, example, grafted
 from treegraft.view.figure import tree_figure
 from treegraft.view.model import run_view
 
@@ -22,6 +22,18 @@ def test_nodes_are_where_the_view_puts_them():
     assert drawn[3] == (2, view["rounds"][0]["rows"][3] / 100)
     names = {trace.name for trace in tree_figure(view).data if trace.name}
     assert names == {"root", "accepted", "rejected", "unreached"}
+
+
+def test_grafts_are_dashed_and_named_by_their_drafter():
+    view = run_view(grafted())
+    (line,) = [trace for trace in tree_figure(view).data if trace.name == "grafted by small"]
+    assert line.line.dash == "dash"
+    rows = view["rounds"][0]["rows"]
+    assert {(x, y) for x, y in zip(line.x, line.y, strict=True) if x is not None} >= {
+        (3, rows[4] / 100), (2, rows[5] / 100)}
+    texts = [text for trace in tree_figure(view).data for text in trace.hovertext or ()]
+    assert any("score \u22120.70 \u2192 \u22120.20" in text for text in texts)
+    assert not any(trace.name and "grafted" in trace.name for trace in tree_figure(run_view(example())).data)
 
 
 def test_tokens_are_no_markup():

@@ -17,8 +17,8 @@ def words(sentence) -> str:
 
 @pytest.mark.parametrize(("changes", "told"), [
     ({"call": True},
-     "small is called: the scheduler expects that to save 1.25 ms, more than the threshold of 0.50 ms. Calls left before"
-     " this one: 3."),
+     "small is called: the scheduler expects that to save 1.25 ms, more than the threshold of 0.50 ms. Calls left"
+     " before this one: 3."),
     ({"call": False, "margin": -0.5},
      "small is not called: the scheduler expects that to save −0.50 ms, not more than the threshold of 0.50 ms. Calls"
      " left: 3."),

@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.strategies import make_header, make_run, runs
+from tests.view.examples import grafted
 from treegraft.trace import Run
 from treegraft.trace.records import Accept, Expand, Nodes, Prefill, Prune, Round, Verify, Walked
 from treegraft.view.terminal import FATES, draw_round, draw_text
@@ -98,6 +99,23 @@ def test_a_deep_chain_keeps_its_tokens():
     record.events = [Verify(order=list(range(depth + 1)), argmax=[18] * depth + [26], logprob=[0] * (depth + 1)),
                      Accept(rule="greedy", path=list(range(1, depth + 1)), tried=[], bonus=26)]
     assert printed(draw_round(run.rounds[0]), 80).count("✓ ·w18") == depth
+
+
+def test_calls_grafts_and_rescored_nodes():
+    lines = [re.sub(" {2,}", "  ", line.rstrip()) for line in printed(draw_round(grafted().rounds[0])).splitlines()]
+    assert lines[2:9] == [
+        "● The",
+        "└─✓ ·sky  lookup  0.607  0.990  1  −0.50 → −0.80",
+        "  ├─✓ ·is  lookup  0.819  0.980  −0.70 → −0.20",
+        "  │ ├─✓ ·was  small, grafted  0.670  0.970",
+        "  │ │ └─★ ·blue",
+        "  │ └─… 1 pruned, best ·blue  lookup  <0.001",
+        "  └─✗ ·air  small, grafted  0.670  0.018"]
+    assert lines[9].startswith("Layer 1: small is not called: the scheduler expects that to save 0.25 ms, not more")
+    assert lines[10].startswith("Layer 2: small is called: the scheduler expects that to save 1.25 ms, more than")
+    told = " ".join(lines[10:])
+    assert "3 scores change: 2 rose, 1 fell. It cannot propose 1 of the tokens. The best 2 of 4 nodes" in told
+    assert "2 are grafts onto branches of another drafter." in told
 
 
 def test_colours_only_on_a_terminal():

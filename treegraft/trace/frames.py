@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from treegraft.trace.records import NATS, TARGET, Expand, Logprob
+from treegraft.trace.records import NATS, TARGET, Decide, Event, Expand, Logprob, Rescore
 from treegraft.trace.replay import accepted, ending
 
 if TYPE_CHECKING:
@@ -28,9 +28,11 @@ def rounds_frame(runs: Iterable[Run]) -> pandas.DataFrame:
 
     `run`, `group`, `prompt` and `turn` say where it belongs, `round` its number in the run and `context` its length up
     to the root. `nodes` were drafted, `kept` of them verified, `accepted` of those joined the text (root and bonus not
-    counted); `depth` is that of the verified tree. `bonus` is a token id, `new_tokens` and `discarded` count path and
-    bonus before and after the end of the text. `<phase>_us` are wall times; for each model (`target`,
-    `drafter0`, ...) there are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the cached tokens `<model>_kv`.
+    counted); `depth` is that of the verified tree. `calls` counts decisions to call the strong drafter, `grafted` nodes
+    that continue a branch of another drafter, `rescored` changes of scores by calls. `bonus` is a token id,
+    `new_tokens` and `discarded` count path and bonus before and after the end of the text. `<phase>_us` are wall times;
+    for each model (`target`, `drafter0`, ...) there are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the
+    cached tokens `<model>_kv`.
     """
     import pandas
 
@@ -45,7 +47,8 @@ def round_row(number: int, round: TracedRound) -> dict[str, Any]:
     row = {
         "run": number, "group": header.group, "prompt": header.index, "turn": header.turn, "round": record.index,
         "context": record.context, "root": record.root, "nodes": len(depth) - 1, "kept": len(verify.order) - 1,
-        "depth": max(depth[node] for node in verify.order), "accepted": accepted(accept), "bonus": accept.bonus,
+        "depth": max(depth[node] for node in verify.order), **stage_counts(record.events),
+        "accepted": accepted(accept), "bonus": accept.bonus,
         "new_tokens": len(accept.path) + 1 - accept.discarded, "discarded": accept.discarded, "note": record.note}
     row |= {f"{phase}_us": record.times.get(phase, math.nan) for phase in PHASES}
     for model in (TARGET, *(drafter.id for drafter in header.drafters)):
@@ -56,12 +59,26 @@ def round_row(number: int, round: TracedRound) -> dict[str, Any]:
     return row
 
 
+def stage_counts(events: Iterable[Event]) -> dict[str, int]:
+    """How often a round called, grafted and rescored."""
+    counts = dict.fromkeys(("calls", "grafted", "rescored"), 0)
+    for event in events:
+        if isinstance(event, Decide):
+            counts["calls"] += event.call
+        elif isinstance(event, Expand):
+            counts["grafted"] += len(event.grafted)
+        elif isinstance(event, Rescore):
+            counts["rescored"] += len(event.nodes)
+    return counts
+
+
 def nodes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     """One row a node, the root (`node` 0) included.
 
     `run` and `round` say where it belongs; `token` is its id and `piece` its text; `parent` is a node (-1 for the
     root), `depth` 0 for the root; `origin` the drafter that proposed it first (-1 for the root), `proposers` the bit
-    set of all; `event` the place of the event that made it (-1 for the root). `score` is cumulative, in nats; `kept`
+    set of all; `event` the place of the event that made it (-1 for the root). `score` is cumulative, in nats, and
+    `first_score` what it was when the node was drafted; `grafted` nodes continue a branch of another drafter, `kept`
     nodes were verified; `fate` is one of `replay.FATES`; `target_logprob` is the target's, after the parent, in nats;
     `match` is the length of the copied span's match and `source` its place in the context, for drafters that copy.
     """
@@ -83,8 +100,13 @@ def node_columns(round: TracedRound) -> dict[str, list[Any]]:
     nodes, (verify, _) = record.nodes, ending(record)
     size = len(nodes.token)
     event, match, source = [UNBORN] * size, [math.nan] * size, [math.nan] * size
+    first, grafted = list(nodes.score), [False] * size
     for place, made in enumerate(record.events):
         if isinstance(made, Expand):
+            for node, score in zip(made.nodes, made.scores, strict=True):
+                first[node] = score
+            for node in made.grafted:
+                grafted[node] = True
             for column, values in ((event, [place] * len(made.nodes)), (match, made.match), (source, made.source)):
                 for node, value in zip(made.nodes, values or [], strict=False):
                     column[node] = math.nan if value is None else value
@@ -93,6 +115,7 @@ def node_columns(round: TracedRound) -> dict[str, list[Any]]:
         "node": list(range(size)), "token": nodes.token, "piece": [piece_text(pieces, token) for token in nodes.token],
         "parent": nodes.parent, "depth": depths(nodes.parent), "origin": nodes.origin, "proposers": nodes.proposers,
         "event": event, "score": [nats(score) for score in nodes.score],
+        "first_score": [nats(score) for score in first], "grafted": grafted,
         "kept": [node in target for node in range(size)], "fate": round.fates,
         "target_logprob": [nats(target[node]) if node and node in target else math.nan for node in range(size)],
         "match": match, "source": source}

@@ -56,6 +56,8 @@ def node_rows(view: dict[str, Any], round: dict[str, Any]) -> Iterator[dict[str,
     """The nodes of a round of `view`, a row each: q and p are probabilities, scores are in nats, ranks start at 1."""
     names = {drafter["id"]: drafter["name"] for drafter in view["drafters"]}
     fates = {letter: fate for fate, letter in FATES.items()}
+    first = {node: before for _, node, before, _ in reversed(round["changes"])}
+    grafted = set(round["grafted"])
     depth: list[int] = []
     for node, parent in enumerate(round["parent"]):
         depth.append(depth[parent] + 1 if node else 0)
@@ -66,9 +68,14 @@ def node_rows(view: dict[str, Any], round: dict[str, Any]) -> Iterator[dict[str,
             "drafter": names.get(round["origin"][node], "") if node else "", "layer": event.get("layer"),
             "q": _probability(round["q"][node]), "p": _probability(round["logprob"][node]),
             "rank under target": round["ranks"][node] + 1 if node in round["ranks"] else None,
-            "score": None if round["score"][node] is None else round["score"][node] / NATS,
-            "rank by score": round["rank"][node] if node else None, "fate": fates[round["fate"][node]],
+            "score": _nats(round["score"][node]), "score when drafted": _nats(first.get(node, round["score"][node])),
+            "rank by score": round["rank"][node] if node else None, "grafted": node in grafted,
+            "fate": fates[round["fate"][node]],
         }
+
+
+def _nats(units: int | None) -> float | None:
+    return None if units is None else units / NATS
 
 
 def _probability(logprob: int | None) -> float | None:

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from treegraft.view.arrange import ROW_UNITS
 from treegraft.view.model import FATES
 from treegraft.view.palette import COLORS
-from treegraft.view.words import prob
+from treegraft.view.words import bare_score, prob
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "hexagon", "triangle-down")
 """Marker of each drafter, as in the player."""
@@ -31,6 +31,9 @@ def tree_figure(view: dict[str, Any], place: int = 0, theme: str = "light") -> g
     figure = go.Figure()
     for accepted in (False, True):
         figure.add_trace(_edges(round, drawn, depth, accepted, colors["accepted" if accepted else "pruned"]))
+    for drafter in view["drafters"]:
+        if trace := _grafts(round, drawn, depth, drafter, colors):
+            figure.add_trace(trace)
     for fate, letter in FATES.items():
         nodes = [node for node in drawn if round["fate"][node] == letter]
         if nodes:
@@ -52,18 +55,33 @@ def _depths(parents: list[int]) -> list[int]:
 
 
 def _edges(round: dict[str, Any], drawn: dict[int, float], depth: list[int], accepted: bool, color: str) -> go.Scatter:
-    """All edges to accepted nodes, or all others, as one broken line."""
+    """All edges to accepted nodes, or all others but grafts, as one broken line."""
+    grafted = set(round["grafted"])
+    nodes = [node for node in drawn if node and (round["fate"][node] in "ad") == accepted
+             and (accepted or node not in grafted)]
+    return _line(round, drawn, depth, nodes, showlegend=False, line={"color": color, "width": 3.5 if accepted else 0.8})
+
+
+def _grafts(round: dict[str, Any], drawn: dict[int, float], depth: list[int], drafter: dict[str, Any],
+            colors: dict[str, str]) -> go.Scatter | None:
+    """The edges by which a drafter continued branches of others, those on the accepted path drawn over it."""
+    nodes = [node for node in round["grafted"] if node in drawn and round["origin"][node] == drafter["id"]]
+    line = {"color": colors[f"graft{drafter['id'] % 2}"], "width": 1.6, "dash": "dash"}
+    return _line(round, drawn, depth, nodes, name=_text(f"grafted by {drafter['name']}"), line=line) if nodes else None
+
+
+def _line(round: dict[str, Any], drawn: dict[int, float], depth: list[int], nodes: list[int],
+          **options: Any) -> go.Scatter:
+    """The edges to `nodes` as one broken line."""
     xs: list[float | None] = []
     ys: list[float | None] = []
-    for node, row in drawn.items():
-        if node and (round["fate"][node] in "ad") == accepted:
-            for x, y in _curve(depth[node] - 1, drawn[round["parent"][node]], depth[node], row):
-                xs.append(x)
-                ys.append(y)
-            xs.append(None)
-            ys.append(None)
-    return go.Scatter(x=xs, y=ys, mode="lines", hoverinfo="skip", showlegend=False,
-                      line={"color": color, "width": 3.5 if accepted else 0.8})
+    for node in nodes:
+        for x, y in _curve(depth[node] - 1, drawn[round["parent"][node]], depth[node], drawn[node]):
+            xs.append(x)
+            ys.append(y)
+        xs.append(None)
+        ys.append(None)
+    return go.Scatter(x=xs, y=ys, mode="lines", hoverinfo="skip", **options)
 
 
 def _curve(x0: float, y0: float, x1: float, y1: float) -> Iterator[tuple[float, float]]:
@@ -91,7 +109,11 @@ def _nodes(view: dict[str, Any], round: dict[str, Any], nodes: list[int], drawn:
 
 def _numbers(round: dict[str, Any], node: int) -> str:
     known = {"q": round["q"][node], "p": round["logprob"][node]}
-    return ", ".join(f"{name} {_text(prob(units))}" for name, units in known.items() if units is not None)
+    numbers = [f"{name} {_text(prob(units))}" for name, units in known.items() if units is not None]
+    changes = [change for change in round["changes"] if change[1] == node]
+    if changes:
+        numbers.append(f"score {bare_score(changes[0][2])} \u2192 {bare_score(changes[-1][3])}")
+    return ", ".join(numbers)
 
 
 def _text(label: str) -> str:

@@ -11,10 +11,10 @@ PAGE = {"light": "#fcfbf8", "dark": "#101614"}
 COLORS = {
     "light": {"ink": "#1a2421", "accepted": "#0b6e5e", "rejected": "#cc3f08", "unreached": "#878f95",
               "pruned": "#8a9195", "discarded": "#9a6700", "bonus": "#6f3fc9", "neutral": "#5c6a70",
-              "accent": "#1f66d1", "graft0": "#6b7a00", "graft1": "#c0267e"},
+              "accent": "#1f66d1", "graft0": "#6a5a00", "graft1": "#a50d8c"},
     "dark": {"ink": "#e6ece8", "accepted": "#48d8c8", "rejected": "#ff8550", "unreached": "#7c8783",
              "pruned": "#76817c", "discarded": "#e0b23c", "bonus": "#bda0ff", "neutral": "#a5b0ab",
-             "accent": "#7db4ff", "graft0": "#b8c94a", "graft1": "#ff7ac0"},
+             "accent": "#7db4ff", "graft0": "#ddc95a", "graft1": "#e25fd0"},
 }
 """Colour of each fate, of a token whose fate is not known yet (`neutral`), of what the user points at, and of edges to
 grafted tokens, by the drafter's id (even, odd)."""

@@ -16,10 +16,14 @@ from rich.text import Text
 
 from treegraft.analysis.text import RUNNING_TEXT, Chunk, chunks, visible
 from treegraft.trace.reader import Run, TracedRound
-from treegraft.view.events import growth, timeline
+from treegraft.trace.records import Decide, Expand, Rescore, Reselect
+from treegraft.view.events import grafts, growth, timeline
+from treegraft.view.explain import Explainer
 from treegraft.view.labels import cut, label
+from treegraft.view.labels import name as name_of
 from treegraft.view.model import prompt_text
-from treegraft.view.words import prob
+from treegraft.view.stages import rescorings
+from treegraft.view.words import bare_score, prob, render
 
 FATES = {
     "root": ("●", "bold"),
@@ -60,6 +64,7 @@ class Line:
     q: str = ""
     p: str = ""
     rank: str = ""
+    score: str = ""
 
 
 def show_round(round: TracedRound) -> None:
@@ -72,17 +77,20 @@ def draw_round(round: TracedRound) -> RenderableType:
     that they hang from.
 
     q is the drafter's probability of the token after its parent, p the target's, rank its place among the target's
-    favourites (1 is the first), known where the target's choice was looked at.
+    favourites (1 is the first), known where the target's choice was looked at. Where a drafter rescored the tree, score
+    is a node's score in nats before and after, and each layer has a line that tells what was decided and done.
     """
+    rescored = any(isinstance(event, Rescore) for event in round.record.events)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("token", no_wrap=True, overflow="ellipsis", min_width=12)
-    for name in ("drafter", "q", "p", "rank"):
+    for name in ("drafter", "q", "p", "rank", *["score"] * rescored):
         table.add_column(name, no_wrap=True, overflow="ellipsis", justify="left" if name == "drafter" else "right")
     for line in _lines(round):
         symbol, style = FATES[line.fate]
         token = Text.assemble((line.guides, "dim"), (f"{symbol} {line.label}", style))
-        table.add_row(token, *map(Text, (line.drafter, line.q, line.p, line.rank)))
-    return Group(_title(round), table, *_remarks(round), legend(dict.fromkeys(round.fates) | {"bonus": None}))
+        table.add_row(token, *map(Text, (line.drafter, line.q, line.p, line.rank, *[line.score] * rescored)))
+    return Group(_title(round), table, *_layers(round), *_remarks(round),
+                 legend(dict.fromkeys(round.fates) | {"bonus": None}))
 
 
 def draw_text(run: Run) -> RenderableType:
@@ -126,6 +134,18 @@ def _title(round: TracedRound) -> Text:
                 f"{nodes} drafted, {verified} verified, {round.accepted} accepted + bonus", "bold")
 
 
+def _layers(round: TracedRound) -> list[Text]:
+    """What was decided in each layer and what its calls did, a line a layer."""
+    explain, told = Explainer(round), {}
+    names = {drafter.id: name_of(drafter.name) for drafter in round.run.header.drafters}
+    for event in round.record.events:
+        if isinstance(event, Decide | Rescore | Reselect) or (isinstance(event, Expand) and event.grafted):
+            sentence = render(explain.event(event), lambda token: label(round.run.pieces.get(token)),
+                              lambda drafter: names.get(drafter, f"drafter {drafter}"))
+            told.setdefault(event.layer, []).append(sentence)
+    return [Text(f"Layer {layer}: {' '.join(sentences)}", "dim") for layer, sentences in told.items()]
+
+
 def _remarks(round: TracedRound) -> list[Text]:
     times = ", ".join(f"{name} {time / 1000:.1f} ms" for name, time in round.record.times.items())
     return [Text(visible(text), "dim") for text in (round.record.note, times) if text]
@@ -152,7 +172,10 @@ class _Picture:
         self.round, self.fates, self.pieces = round, round.fates, round.run.pieces
         self.nodes, self.parent = round.record.nodes, round.record.nodes.parent
         verify = round.event("verify")
-        self.q = growth(timeline(round.record), self.nodes).q
+        events = timeline(round.record)
+        grown = growth(events, self.nodes)
+        self.q, self.grafted = grown.q, grafts(events)
+        self.rescored = {node: (changes[0][1], changes[-1][2]) for node, changes in rescorings(events, grown).items()}
         self.p = dict(zip(verify.order, verify.logprob, strict=True))
         self.rank = {child: rank for walked in verify.walk
                      for child, rank in zip(walked.children, walked.ranks, strict=True)}
@@ -192,13 +215,18 @@ class _Picture:
             return Line(guides, "pruned", f"{len(hidden)} pruned, best {self.label(best)}", self._drafter(best),
                         prob(self.q[best]))
         return Line(guides, self.fates[node], self.label(node), self._drafter(node), prob(self.q[node]),
-                    prob(self.p.get(node)), f"{self.rank[node] + 1}" if node in self.rank else "")
+                    prob(self.p.get(node)), f"{self.rank[node] + 1}" if node in self.rank else "", self._score(node))
 
     def label(self, node: int) -> str:
         return label(self.pieces.get(self.nodes.token[node]))
 
     def _drafter(self, node: int) -> str:
-        return visible(self.names.get(self.nodes.origin[node], f"drafter {self.nodes.origin[node]}"))
+        drafter = visible(self.names.get(self.nodes.origin[node], f"drafter {self.nodes.origin[node]}"))
+        return f"{drafter}, grafted" if node in self.grafted else drafter
+
+    def _score(self, node: int) -> str:
+        """Before and after rescoring."""
+        return " \u2192 ".join(map(bare_score, self.rescored[node])) if node in self.rescored else ""
 
 
 def _number(score: int | None) -> float:

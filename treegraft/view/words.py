@@ -57,8 +57,8 @@ TEMPLATES = {
     "expand nothing": "{drafter:drafter} has nothing to propose.",
     "decide call": "{strong:drafter} is called: the scheduler expects that to save {margin:number} ms, more than the"
                    " threshold of {threshold:number} ms. Calls left before this one: {left:count}.",
-    "decide skip": "{strong:drafter} is not called: the scheduler expects that to save {margin:number} ms, not more than"
-                   " the threshold of {threshold:number} ms. Calls left: {left:count}.",
+    "decide skip": "{strong:drafter} is not called: the scheduler expects that to save {margin:number} ms, not more"
+                   " than the threshold of {threshold:number} ms. Calls left: {left:count}.",
     "decide spent": "{strong:drafter} is not called: the round has no calls left. The scheduler expects one to save"
                     " {margin:number} ms; the threshold is {threshold:number} ms.",
     "decide call fixed": "{strong:drafter} is called in layer {layer:count}, as the schedule"
@@ -146,6 +146,11 @@ def nats(units: int) -> str:
 def score(units: int | None) -> str:
     """A score with its unit, or that there is none."""
     return "no score" if units is None else f"{nats(units)} nats"
+
+
+def bare_score(units: int | None) -> str:
+    """A score without its unit."""
+    return "none" if units is None else nats(units)
 
 
 def number(value: float) -> str:
