@@ -63,7 +63,7 @@ def test_the_picture_of_a_round():
 @given(runs(min_rounds=1))
 def test_every_node_has_a_line_or_is_counted_as_pruned(run):
     for round in run.rounds:
-        lines = printed(draw_round(round)).splitlines()[2:-1]
+        lines = printed(draw_round(round), width=400).splitlines()[2:-1]
         for fate, (symbol, _) in FATES.items():
             if fate in ("root", "accepted", "rejected", "unreached", "discarded"):
                 assert sum(bool(re.match(f"[│├└─ …]*{symbol} ", line)) for line in lines) == round.fates.count(fate)
