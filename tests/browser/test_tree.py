@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 
 import treegraft
 from tests.strategies import VOCAB, make_run, write_runs
+from tests.view.examples import grafted
 from treegraft.trace.records import NATS, Prompt
 from treegraft.view.library import DEMOS, traces
 from treegraft.view.model import WINDOW_ROUNDS, label, run_view
@@ -36,6 +37,7 @@ def home(tmp_path_factory) -> Path:
     hostile.header.drafters[0].name = HOSTILE[0]
     write_runs(folder / "hostile.jsonl.zst", hostile)
     write_runs(folder / "several.jsonl", *(make_run(Random(seed), [(2, 3)] * 3) for seed in (7, 8)))
+    write_runs(folder / "grafted.jsonl", grafted())
     return home
 
 
@@ -145,6 +147,72 @@ def test_streamlit_does_not_hear_the_keys(page, app, demo):
     page.keyboard.press("c")
     place(page, round=0, event=1)
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def marks(page: Page, name: str) -> int:
+    """How many drawn nodes carry a sign or a ring of this name."""
+    return page.locator(f".tg-stage .tg-item:not(.tg-off) > .tg-{name}").count()
+
+
+def test_the_next_call_shows_the_decision_and_its_frontier(page, app):
+    visit(page, app, trace="grafted", round=0, event=0)
+    expect(page.locator(".tg-tag")).to_have_text("Layer 1: skip")
+    page.keyboard.press("c")
+    place(page, round=0, event=2)
+    expect(page.locator(".tg-tag-call")).to_have_text("Layer 2: call")
+    expect(page.locator(".tg-event")).to_contain_text("expects that to save 1.25 ms, more than the threshold")
+    assert marks(page, "frontier-stayed") == 2
+    assert facts(page) == {"Schedule": "scheduler", "Calls left": "3", "Margin": "1.25 ms", "Threshold": "0.50 ms",
+                           "Frontier": "2 nodes"}
+    expect(page.locator(".tg-moves tr").nth(1)).to_have_text("overlap0.50")
+    page.keyboard.press("c")
+    expect(page.locator(".tg-toast")).to_have_text("No further call in this recording.")
+
+
+def test_a_rescoring_marks_what_rose_and_fell(page, app):
+    visit(page, app, trace="grafted", round=0, event=3)
+    expect(page.locator(".tg-tag")).to_have_text("Rescore")
+    assert [marks(page, f"move-{name}") for name in ("risen", "fallen", "lost")] == [1, 1, 1]
+    rows = page.locator(".tg-moves tbody tr")
+    expect(rows).to_have_count(3)
+    assert [row.replace("\t", " ") for row in rows.all_inner_texts()] == [
+        "·is −0.70 → −0.20 2 → 1", "·sky −0.50 → −0.80 1 → 2", "·blue none → −9.00 3"]
+    page.locator(".tg-item.tg-risen > .tg-mark").click()
+    place(page, node=2)
+    assert facts(page)["Score"] == "−0.70 → −0.20 nats"
+    expect(page.locator(".tg-why")).to_contain_text("small rescored it in layer 2: −0.70 nats before, −0.20 nats")
+    page.keyboard.press("ArrowRight")
+    place(page, event=4)
+    assert marks(page, "move") == 0
+
+
+def test_a_reselection_outlines_the_old_frontier_and_the_new_one(page, app):
+    visit(page, app, trace="grafted", round=0, event=4)
+    expect(page.locator(".tg-tag")).to_have_text("Reselect")
+    assert [marks(page, f"frontier-{name}") for name in ("stayed", "joined", "left")] == [1, 1, 1]
+    assert [words.split("\n")[0].strip() for words in page.locator(".tg-group").all_inner_texts()] == [
+        "1 stayed", "1 new", "1 left"]
+
+
+def test_the_next_graft_pins_the_best_of_its_tokens(page, app):
+    visit(page, app, trace="grafted", round=0, event=0)
+    page.keyboard.press("g")
+    place(page, round=0, event=5, node=4)
+    expect(page.locator(".tg-why")).to_contain_text("Grafted: small continues a branch of lookup with it, in layer 2.")
+    edges = page.locator(".tg-stage .tg-edge.tg-graft-1")
+    expect(edges).to_have_count(2)
+    assert {edge.get_attribute("stroke-dasharray") for edge in edges.all()} == {"3 2"}
+    page.keyboard.press("Escape")
+    expect(page.locator(".tg-legend")).to_contain_text("grafted by small")
+
+
+def test_events_of_a_layer_stand_together(page, app):
+    visit(page, app, trace="grafted", round=0, event=4)
+    expect(page.locator(".tg-step-name")).to_have_text(
+        ["Layer 1: skip", "Layer 2: call", "Prune", "Verify", "Accept"])
+    expect(page.locator(".tg-layer.tg-here .tg-step")).to_have_count(4)
+    page.locator(".tg-step").nth(3).click()
+    place(page, event=3)
 
 
 def test_a_link_opens_the_place_that_it_was_copied_at(page, app, demo):
@@ -260,9 +328,10 @@ def test_one_of_several_runs_can_be_chosen(page, app):
     place(page, trace="several", run=1)
 
 
+@pytest.mark.parametrize("trace", ["question", "grafted"])
 @pytest.mark.parametrize("width", [390, 1440])
-def test_nothing_is_wider_than_the_screen(page, app, demo, width):
+def test_nothing_is_wider_than_the_screen(page, app, trace, width):
     page.set_viewport_size({"width": width, "height": 844})
-    visit(page, app, trace=demo[0], round=2, node=1)
+    visit(page, app, trace=trace, round=2, node=1)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert traces()

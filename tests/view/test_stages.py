@@ -26,12 +26,12 @@ def words(sentence) -> str:
      "small is not called: the round has no calls left. The scheduler expects one to save 1.25 ms; the threshold is"
      " 0.50 ms."),
     ({"call": True, "rule": "always", "margin": None, "threshold": None},
-     "small is called in layer 2, as the schedule “always” has it."),
+     "small is called, as the schedule “always” has it."),
     ({"call": False, "rule": "1,3", "threshold": None},
-     "small is not called in layer 2, as the schedule “1,3” has it."),
-    ({"call": False, "rule": "forced"}, "small is not called in layer 2, as the schedule “forced” has it."),
+     "small is not called, as the schedule “1,3” has it."),
+    ({"call": False, "rule": "forced"}, "small is not called, as the schedule “forced” has it."),
     ({"call": False, "rule": "\u202e", "margin": None},
-     "small is not called in layer 2, as the schedule “\\u202e” has it."),
+     "small is not called, as the schedule “\\u202e” has it."),
 ])
 def test_decisions(changes, told):
     event = {"layer": 2, "rule": "scheduler", "call": True, "calls_left": 3, "margin": 1.25, "threshold": 0.5} | changes

@@ -18,7 +18,7 @@ def decide(event: Decide, strong: int) -> Sentence:
     """Whether the drafter `strong` was called, and why."""
     if event.margin is None or event.threshold is None or event.rule == "forced":
         key = "decide call fixed" if event.call else "decide skip fixed"
-        return say(key, strong=strong, layer=event.layer, rule=name(event.rule))
+        return say(key, strong=strong, rule=name(event.rule))
     margins = {"strong": strong, "margin": event.margin, "threshold": event.threshold}
     if event.calls_left == 0 and not event.call:
         return say("decide spent", **margins)

@@ -61,10 +61,8 @@ TEMPLATES = {
                    " than the threshold of {threshold:number} ms. Calls left: {left:count}.",
     "decide spent": "{strong:drafter} is not called: the round has no calls left. The scheduler expects one to save"
                     " {margin:number} ms; the threshold is {threshold:number} ms.",
-    "decide call fixed": "{strong:drafter} is called in layer {layer:count}, as the schedule"
-                         " \u201c{rule:text}\u201d has it.",
-    "decide skip fixed": "{strong:drafter} is not called in layer {layer:count}, as the schedule"
-                         " \u201c{rule:text}\u201d has it.",
+    "decide call fixed": "{strong:drafter} is called, as the schedule \u201c{rule:text}\u201d has it.",
+    "decide skip fixed": "{strong:drafter} is not called, as the schedule \u201c{rule:text}\u201d has it.",
     "rescore": "{drafter:drafter} reads the whole tree; {nodes:count} {nodes:score changes|scores change}: {rose:count}"
                " rose, {fell:count} fell.",
     "rescore nothing": "{drafter:drafter} reads the whole tree; no score changes.",
