@@ -10,7 +10,7 @@ from treegraft.drafters.base import Prefilled
 from treegraft.engine import Step
 from treegraft.policies.base import as_scores
 from treegraft.trace.reader import Run
-from treegraft.trace.records import Accept, End, Forward, Header, Nodes, Prefill, Record, Round
+from treegraft.trace.records import Accept, End, Forward, Header, Nodes, Prefill, Probe, Record, Round
 from treegraft.trace.writer import Writer
 
 
@@ -60,6 +60,11 @@ class Recorder:
             self._know(nodes.token, verify.argmax, *(walked.tokens for walked in verify.walk))
             self._write(record)
             self._rounds.append(record)
+
+    def probe(self, probe: Probe) -> None:
+        self._know(probe.token, probe.best)
+        self.run.probes.append(probe)
+        self._write(probe)
 
     def end(self, reason: str, new_tokens: int) -> None:
         status, notes = self._status()

@@ -22,6 +22,7 @@ from treegraft.models.cache import COST_CONTEXT
 from treegraft.models.target import Target
 from treegraft.models.tokenizer import encode_prompt, is_unicode, piece_bytes
 from treegraft.policies.base import Constants, Policy
+from treegraft.probes import take_probes
 from treegraft.recorder import Recorder
 from treegraft.scheduler.files import bundled, describe, load
 from treegraft.scheduler.network import Scheduler
@@ -30,6 +31,8 @@ from treegraft.trace import records
 from treegraft.trace.reader import Run, TracedRound
 from treegraft.trace.records import TARGET, DrafterInfo, Header
 from treegraft.trace.writer import Writer
+
+LEVELS = ("run", "dense", "exhaustive")
 
 DEFAULT_CONTEXT = 2048
 """Tokens that the caches hold unless the prompt and the answer need more."""
@@ -75,6 +78,8 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     `ModelError` for a model that cannot follow a tree; `TraceError` if the trace cannot be written.
     """
     stop = check_request(policy, max_new_tokens, stop)
+    if level not in LEVELS:
+        raise RunError(f"level was {level!r}; allowed: {', '.join(LEVELS)}.")
     chosen = choose_drafters(pair, policy, drafters)
     tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
@@ -82,7 +87,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         tokens=tokens, text=rendered, messages=chat_of(prompt, rendered)))
     header.decoding = records.Decoding(max_new_tokens=max_new_tokens, max_context=max_context, stop=stop,
                                        eos=sorted(pair.target.eos_ids))
-    header.group, header.index, header.turn = group, index, turn
+    header.group, header.index, header.turn, header.level = group, index, turn, level
     with ExitStack() as stack:
         stack.enter_context(pair.lock)
         target = Target(pair.target.cached(max_context))
@@ -131,8 +136,11 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
             if on_round:
                 on_round(recorder.run.rounds[-1])
         reason = stop.reason
+        if recorder.header.level != "run":
+            for probe in take_probes(target, policy, drafters, constants, recorder.run):
+                recorder.probe(probe)
     except KeyboardInterrupt:
-        reason = "interrupted"
+        reason = stop.reason or "interrupted"
     finally:
         recorder.end(reason, stop.new_tokens)
 
@@ -238,7 +246,7 @@ def describe_run(pair: Pair, policy: Policy, drafters: Sequence[Drafter], prompt
             device=str(target.device), vocab_size=target.vocab_size, context_limit=target.context_limit,
             parameters=target.parameters),
         drafters=[DrafterInfo(id=d.id, kind=d.name, name=d.label, parameters=d.parameters, state=d.state,
-                              proposes=d.proposes, settings=d.settings) for d in drafters],
+                              proposes=d.proposes, context_limit=d.context_limit, settings=d.settings) for d in drafters],
         policy=records.PolicyInfo(name=policy.name, settings=policy.settings, drafters=[d.id for d in drafters]),
         prompt=prompt, host=describe_host())
 

@@ -40,9 +40,6 @@ class Scripted(ScoringDrafter):
     def limits(self, tree, nodes):
         return ""
 
-    def unread(self, tree, nodes):
-        return np.array([node for node in nodes.tolist() if node not in self._read], np.int64)
-
     def best(self, tree, nodes, k):
         self._pass(tree, nodes)
         units = self._units[tree.token[nodes]]
@@ -51,7 +48,7 @@ class Scripted(ScoringDrafter):
 
     def judge(self, tree, nodes, ahead):
         parents = tree.parent[nodes]
-        if len(self.unread(tree, parents)):
+        if not self._read.issuperset(parents.tolist()):
             self._pass(tree, np.union1d(parents, ahead))
         return self._units[tree.token[parents], tree.token[nodes]], np.zeros(len(nodes), bool)
 

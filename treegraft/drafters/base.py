@@ -109,6 +109,11 @@ class Drafter(Configurable, ABC):
         return None
 
     @property
+    def context_limit(self) -> int:
+        """How many tokens of any text it can read, 0 where nothing bounds it."""
+        return 0
+
+    @property
     def reads_logprobs(self) -> bool:
         """Whether it wants the target's log-probs of what is committed."""
         return False
@@ -151,10 +156,6 @@ class ScoringDrafter(Drafter):
     @abstractmethod
     def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
         """Why it cannot read these nodes, empty where it can."""
-
-    @abstractmethod
-    def unread(self, tree: DraftTree, nodes: np.ndarray) -> np.ndarray:
-        """Those of `nodes` that it has not read in this round."""
 
     @abstractmethod
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -90,7 +90,7 @@ class Eagle3(ScoringDrafter):
     @torch.inference_mode()
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
         self._open(max_context + capacity).length = 0
-        self._limit = min(max_context, position_limit(self.head.config.layer) or max_context)
+        self._limit = min(max_context, self.context_limit or max_context)
         self._stopwatch = Stopwatch(self._cached.device)
         self._place = np.full(capacity, -1)
         self._scores = NodeScores(capacity, self._ids)
@@ -102,13 +102,14 @@ class Eagle3(ScoringDrafter):
             self._behind = side_by_side(prefilled.states, self.aux_layers)
             self._catch_up(spare=1)
 
+    @property
+    def context_limit(self) -> int:
+        return position_limit(self.head.config.layer) or 0
+
     def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
         if tree.positions[nodes].max() < self._limit:
             return ""
         return f"{self.label} is at the end of its context of {self._limit} tokens"
-
-    def unread(self, tree: DraftTree, nodes: np.ndarray) -> np.ndarray:
-        return nodes[self._place[nodes] < 0]
 
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._score(tree, nodes)
@@ -116,7 +117,7 @@ class Eagle3(ScoringDrafter):
 
     def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parents = tree.parent[nodes]
-        unread = len(self.unread(tree, parents)) > 0
+        unread = (self._place[parents] < 0).any()
         self._score(tree, np.union1d(parents, ahead) if unread else np.unique(parents))
         return self._scores.judge(parents, tree.token[nodes])
 

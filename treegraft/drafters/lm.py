@@ -79,7 +79,7 @@ class LM(ScoringDrafter):
 
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
         self._open(max_context + capacity)
-        self._limit = min(max_context, position_limit(self.model.config) or max_context)
+        self._limit = min(max_context, self.context_limit or max_context)
         self._stopwatch = Stopwatch(self._cached.device)
         self._cached.reset()
         self._row = np.full(capacity, -1)
@@ -109,13 +109,14 @@ class LM(ScoringDrafter):
         self._ids = torch.from_numpy(ranking[: self.draft_vocab].astype(np.int64)).to(self.model.device)
         return CachedModel(with_short_head(self.model, self._ids), rows)
 
+    @property
+    def context_limit(self) -> int:
+        return position_limit(self.model.config) or 0
+
     def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
         if tree.positions[nodes].max() < self._limit:
             return ""
         return f"{self.label} is at the end of its context of {self._limit} tokens"
-
-    def unread(self, tree: DraftTree, nodes: np.ndarray) -> np.ndarray:
-        return nodes[self._row[nodes] < 0]
 
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._read(tree, nodes)
@@ -123,7 +124,7 @@ class LM(ScoringDrafter):
 
     def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parents = tree.parent[nodes]
-        if len(self.unread(tree, parents)):
+        if (self._row[parents] < 0).any():
             self._read(tree, np.union1d(parents, ahead))
         return self._scores.judge(parents, tree.token[nodes])
 

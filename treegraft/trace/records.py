@@ -76,6 +76,8 @@ class DrafterInfo(Plain, kw_only=True):
     """`context`: proposals depend on the context alone; `history`: also on what earlier rounds verified."""
     proposes: Count | None = None
     """How many of the target's tokens it can propose; None for all of them."""
+    context_limit: Count = 0
+    """How many tokens of any text it can read; 0 where nothing bounds it."""
     settings: dict[str, Value | list[Value]] = {}
 
 

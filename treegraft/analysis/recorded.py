@@ -1,0 +1,137 @@
+"""A drafter that answers from the probes of a trace, and knows which forwards its model would have run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from treegraft.drafters.base import Committed, Prefilled, ScoringDrafter
+from treegraft.trace.records import DrafterInfo, Probe
+from treegraft.tree import ROOT, DraftTree
+
+
+class NotRecorded(LookupError):
+    """A replay asked for something that the trace does not hold; the text says what, and how to record it."""
+
+
+class Answers:
+    """The answers of one probe, by the places in its tree."""
+
+    def __init__(self, probe: Probe) -> None:
+        self.child = {(parent, token): place for place, (parent, token)
+                      in enumerate(zip(probe.parent, probe.token, strict=True))}
+        self.logprob = np.array([1 if one is None else one for one in probe.logprob], np.int64)
+        self.unreachable = np.zeros(len(probe.token), bool)
+        self.unreachable[probe.unreachable] = True
+        self.row = {place: row for row, place in enumerate(probe.expanded)}
+        self.k = probe.k
+        self.best = np.array(probe.best, np.int64).reshape(-1, max(1, probe.k))
+        self.best_logprobs = np.array(probe.best_logprobs, np.int64).reshape(-1, max(1, probe.k))
+
+
+class RecordedDrafter(ScoringDrafter):
+    """Stands in for the drafter that `info` describes: the same proposals, to the last bit, or `NotRecorded`.
+
+    `passes` are the forwards that its model would have run for the round, as numbers of nodes; committed text that it
+    has to catch up with comes on top of the first. `read` are the nodes that it would have read.
+    """
+
+    name = "recorded"
+
+    def __init__(self, info: DrafterInfo, probes: Iterable[Probe], max_context: int) -> None:
+        self.id = info.id
+        self.label_ = info.name
+        self.kind = info.kind
+        self._limit = min(max_context, info.context_limit or max_context)
+        self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
+        self._answers: dict[int, Answers] = {}
+
+    @property
+    def label(self) -> str:
+        return self.label_
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        """There is nothing to read."""
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        """There is nothing to read."""
+
+    def open(self, context: int) -> None:
+        """Turn to the position whose root is the last of `context` tokens."""
+        if context not in self._answers:
+            if context not in self._probes:
+                raise NotRecorded(f"the trace has no probe of {self.label} behind {context} tokens; record it with "
+                                  "--level dense or exhaustive")
+            self._answers[context] = Answers(self._probes[context])
+        self._here = self._answers[context]
+        self.passes: list[int] = []
+        self.read: set[int] = set()
+        self._places = [0]
+
+    def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
+        if tree.positions[nodes].max() < self._limit:
+            return ""
+        return f"{self.label} is at the end of its context of {self._limit} tokens"
+
+    def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        self._read(tree, nodes)
+        here = self._here
+        rows = [here.row.get(self._place(tree, node), -1) for node in nodes.tolist()]
+        if min(rows) < 0 or k > here.k:
+            wanted = f"more than {here.k} next tokens" if k > here.k else "what it proposes in some branch"
+            raise NotRecorded(f"{wanted} of {self.label} behind {tree.context} tokens: record with wider settings, or "
+                              "with --level exhaustive")
+        return here.best[rows, :k], here.best_logprobs[rows, :k]
+
+    def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parents = tree.parent[nodes]
+        if not self.read.issuperset(parents.tolist()):
+            self._read(tree, np.union1d(parents, ahead))
+        places = [self._place(tree, node) for node in nodes.tolist()]
+        logprob = self._here.logprob[places]
+        if (logprob > 0).any():
+            raise NotRecorded(f"the score of some token under {self.label} behind {tree.context} tokens: record with "
+                              "--level exhaustive")
+        return logprob, self._here.unreachable[places]
+
+    def _place(self, tree: DraftTree, node: int) -> int:
+        """The probe's place of a node. Errors: `NotRecorded`."""
+        known = self._places
+        while len(known) <= node:
+            new = len(known)
+            above = known[tree.parent[new]]
+            known.append(self._here.child.get((above, int(tree.token[new])), -1))
+        if known[node] < 0:
+            raise NotRecorded(f"a branch of the tree behind {tree.context} tokens was not shown to {self.label}: record "
+                              "with --level exhaustive")
+        return known[node]
+
+    def _read(self, tree: DraftTree, nodes: np.ndarray) -> None:
+        """Note the forwards over those of `nodes` and the nodes above them that were not read before.
+
+        An EAGLE-3 head needs one forward a level, other models one for all.
+        """
+        lacking = [node for node in np.flatnonzero(tree.mask[nodes].any(0)).tolist() if node not in self.read]
+        if not lacking:
+            return
+        self.read.update(lacking)
+        if self.kind == "eagle3":
+            _, sizes = np.unique(tree.depth[lacking], return_counts=True)
+            self.passes += sizes.tolist()
+        else:
+            self.passes.append(len(lacking))
+
+
+def caught_up(kind: str, cached: int, context: int, read: set[int], path: Iterable[int]) -> tuple[int, int]:
+    """Tokens of committed text that a model reads before the round's nodes, and how many it has cached after the round.
+
+    `cached` are those before it, `context` counts the tokens up to the root. A causal LM keeps what it read of the
+    accepted path; an EAGLE-3 head reads it again from the target's states.
+    """
+    if ROOT not in read:
+        return 0, cached
+    behind = context - 1 - cached
+    if kind == "eagle3":
+        return max(0, behind - 1), context - 1
+    return behind, context - 1 + sum(node in read for node in (ROOT, *path))

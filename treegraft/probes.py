@@ -1,0 +1,125 @@
+"""Probes: what the drafters would have said at every position of a finished text, for exact what-ifs.
+
+They are taken after the run, so they touch neither its times nor its caches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from treegraft.analysis.known import begin, output_logprobs
+from treegraft.drafters.base import Committed, Drafter, Prefilled, ScoringDrafter
+from treegraft.models.target import Target
+from treegraft.policies.base import MAX_NODES, Constants, Policy, Round
+from treegraft.scheduler.choices import every_choice
+from treegraft.trace.records import Decide, Probe
+from treegraft.trace.runs import Run
+from treegraft.tree import DraftTree
+
+UNASKED = 1
+"""Stands for a log-prob that was not asked for; real ones are not above 0."""
+
+
+class Notebook(ScoringDrafter):
+    """Asks a drafter about many trees at one position, everything once, and keeps its answers.
+
+    All places that it was asked about form one tree, by which the drafter knows them.
+    """
+
+    name = "notebook"
+
+    def __init__(self, drafter: ScoringDrafter, capacity: int) -> None:
+        self.id = drafter.id
+        self._drafter, self._capacity = drafter, capacity
+
+    @property
+    def aux_layers(self) -> tuple[int, ...]:
+        return self._drafter.aux_layers
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        self._drafter.begin(prefilled, max_context, self._capacity)
+
+    def open(self, root: int, context: int) -> None:
+        """Turn to a position: `root` is the last of `context` tokens."""
+        self._tree = DraftTree(root, context, self._capacity)
+        self._logprob = np.full(self._capacity, UNASKED)
+        self._unreachable = np.zeros(self._capacity, bool)
+        self._best: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        self._drafter.commit(self._tree, committed)
+        self._drafter.read_forwards()
+
+    def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
+        return self._drafter.limits(tree, nodes)
+
+    def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        places = self._places(tree)[nodes]
+        new = np.array([place for place in np.unique(places).tolist() if place not in self._best], np.int64)
+        if len(new):
+            for place, *answer in zip(new.tolist(), *self._drafter.best(self._tree, new, k), strict=True):
+                self._best[place] = tuple(answer)
+        tokens, logprobs = zip(*(self._best[place] for place in places.tolist()), strict=True)
+        return np.stack(tokens), np.stack(logprobs)
+
+    def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        all_places = self._places(tree)
+        places = all_places[nodes]
+        new = places[self._logprob[places] == UNASKED]
+        if len(new):
+            self._logprob[new], self._unreachable[new] = self._drafter.judge(self._tree, new, all_places[ahead])
+        return self._logprob[places], self._unreachable[places]
+
+    def _places(self, tree: DraftTree) -> np.ndarray:
+        """The node of the one tree for every node of `tree`."""
+        places = np.zeros(tree.size, np.int64)
+        for depth in range(1, int(tree.depth.max()) + 1):
+            level = np.flatnonzero(tree.depth == depth)
+            above = places[tree.parent[level]]
+            places[level] = self._tree.add(above, tree.token[level], np.zeros(len(level), np.int64), self.id)
+        return places
+
+    def probe(self) -> Probe:
+        """All answers at this position."""
+        tree, expanded = self._tree, sorted(self._best)
+        logprob = self._logprob[: tree.size].tolist()
+        tables = [np.concatenate([self._best[place][part] for place in expanded]).tolist() if expanded else []
+                  for part in (0, 1)]
+        return Probe(
+            drafter=self.id, context=tree.context, token=tree.token.tolist(), parent=tree.parent.tolist(),
+            logprob=[None if one == UNASKED else one for one in logprob],
+            unreachable=np.flatnonzero(self._unreachable[: tree.size]).tolist(), expanded=expanded,
+            k=len(tables[0]) // len(expanded) if expanded else 0, best=tables[0], best_logprobs=tables[1])
+
+
+def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], constants: Constants,
+                run: Run) -> Iterator[Probe]:
+    """Probes of every drafter that scores tokens, at every position of the output of `run`, in order."""
+    drafters = [Notebook(drafter, MAX_NODES) if drafter.scores_tokens else drafter for drafter in drafters]
+    notebooks = [drafter for drafter in drafters if isinstance(drafter, Notebook)]
+    prompt, output, max_context = run.header.prompt.tokens, run.output, run.header.decoding.max_context
+    layers = sorted({layer for notebook in notebooks for layer in notebook.aux_layers})
+    states = target.prefill(prompt + output[:-1], 0, layers).states
+    begin(drafters, run, {layer: every[: len(prompt)] for layer, every in states.items()})
+    logprobs = output_logprobs(run)
+    for place in range(len(output) - 1):
+        root, context = output[place], len(prompt) + place + 1
+        for notebook in notebooks:
+            notebook.open(root, context)
+
+        def draft(forced: Sequence[bool], root: int = root, context: int = context) -> int:
+            round = Round(DraftTree(root, context, policy.capacity), drafters, max_context - context, constants, forced)
+            policy.draft(round)
+            return sum(isinstance(event, Decide) for event in round.events)
+
+        if run.header.level == "exhaustive":
+            every_choice(draft)
+        else:
+            draft(())
+        yield from (notebook.probe() for notebook in notebooks)
+        here = {layer: every[context - 1: context] for layer, every in states.items()}
+        committed = Committed(np.zeros(0, np.int64), output[place + 1: place + 2], here, logprobs[place: place + 1])
+        for drafter in drafters:
+            drafter.commit(DraftTree(root, context, 1), committed)
