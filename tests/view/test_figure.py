@@ -31,6 +31,8 @@ def test_grafts_are_dashed_and_named_by_their_drafter():
     rows = view["rounds"][0]["rows"]
     assert {(x, y) for x, y in zip(line.x, line.y, strict=True) if x is not None} >= {
         (3, rows[4] / 100), (2, rows[5] / 100)}
+    (thin,) = [trace for trace in tree_figure(view).data if trace.mode == "lines" and trace.line.width < 1]
+    assert (2, rows[5] / 100) not in set(zip(thin.x, thin.y, strict=True))
     texts = [text for trace in tree_figure(view).data for text in trace.hovertext or ()]
     assert any("score \u22120.70 \u2192 \u22120.20" in text for text in texts)
     assert not any(trace.name and "grafted" in trace.name for trace in tree_figure(run_view(example())).data)

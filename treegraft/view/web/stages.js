@@ -14,7 +14,10 @@ function eventMarks(round, number) {
   } else if (event.kind === "rescore") {
     for (const [node, { before, after }] of changesOf(round, number)) marks.set(node, rises(before, after) ? "tg-risen" : "tg-fallen");
     put(event.unreachable, "tg-lost");
-  } else put([...(event.from || []), ...(event.again || [])], "tg-source");
+  } else {
+    put(event.again || [], "tg-again");
+    put(event.from || [], "tg-source");
+  }
   return marks;
 }
 
