@@ -23,6 +23,7 @@ from rich.text import Text
 from treegraft.analysis.metrics import summary
 from treegraft.analysis.text import RUNNING_TEXT, visible
 from treegraft.distill.cli import app as distill_app
+from treegraft.scheduler.cli import distill_scheduler, values
 from treegraft.settings import Setting, SettingError, settings_of
 from treegraft.shell import INTERRUPTED, console, fail, load_pair, pick, progress_bar, refusing, say
 
@@ -37,6 +38,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 models_app = typer.Typer(invoke_without_command=True)
 app.add_typer(models_app, name="models")
 app.add_typer(distill_app, name="distill")
+app.command()(values)
+app.command("distill-scheduler")(distill_scheduler)
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A .jsonl or .jsonl.zst file.", show_default=False)]
 
@@ -72,6 +75,10 @@ def record(
     max_context: Annotated[int | None, typer.Option(min=2, help="Tokens that the caches hold.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="A text that ends the answer.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")] = False,
+    scheduler: Annotated[Path | None, typer.Option(
+        help="The folder of a scheduler for the policy treegraft; by default the pair's own.")] = None,
+    level: Annotated[str, typer.Option(
+        help="run; dense or exhaustive also keep what the drafters would have said elsewhere, for what-ifs.")] = "run",
     dtype: Annotated[str | None, typer.Option(
         help="float32, bfloat16 or float16; by default what the device is fast in.")] = None,
     device: Annotated[str | None, typer.Option(help="cuda, cuda:1, mps or cpu; by default the first there is.")] = None,
@@ -90,7 +97,8 @@ def record(
     wanted = None if kind.roles and not drafter else drafter or []
     pair = load_pair(target, wanted, of_drafters, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
     options = {"drafters": list(pair.drafters) if wanted else None, "max_new_tokens": max_new_tokens,
-               "max_context": max_context, "stop": stop or (), "raw": raw}
+               "max_context": max_context, "stop": stop or (), "raw": raw, "scheduler": scheduler,
+               "level": pick("level", level, ["run", "dense", "exhaustive"])}
     write_trace(path, force, pair, prompts, chosen, options)
 
 
@@ -311,6 +319,46 @@ def stats(
         screen.print()
     if explain:
         screen.print(definitions())
+
+
+@app.command()
+def whatif(
+    file: TraceFile,
+    budget: Annotated[str | None, typer.Option(help="Values, such as 8,16,32 or 8..64.")] = None,
+    depth: Annotated[str | None, typer.Option(help="Layers drafted, such as 1..5.")] = None,
+    threshold: Annotated[str | None, typer.Option(help="Of the scheduler, in ms: --threshold=-1..1.")] = None,
+    call_budget: Annotated[str | None, typer.Option(help="Calls that the scheduler may make in a round.")] = None,
+    settings: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="NAME=VALUES", help="Values of any other setting of the policy.")] = None,
+    run: Annotated[int | None, typer.Option(help="Only this run of the trace, from 0.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
+) -> None:
+    """Replay a trace under other settings: lengths, rounds and calls exactly, times by the measured curves.
+
+    Record with --level dense (exhaustive for thresholds and other calls) first.
+    """
+    from treegraft.analysis.recorded import NotRecorded
+    from treegraft.analysis.sweep import as_dict, setting_of, sweep, values_of
+    from treegraft.analysis.whatif import policy_of
+    from treegraft.view.tables import run_title
+    from treegraft.view.whatif_tables import sweep_table
+
+    wanted = {"budget": budget, "depth": depth, "threshold": threshold, "call_budget": call_budget}
+    wanted |= split_settings(settings or [])[0]
+    with opened(file) as trace, refusing(NotRecorded, SettingError), progress_bar() as progress:
+        if run is not None and not 0 <= run < len(trace.runs):
+            fail(f"--run was {run}; {file} has runs 0 to {len(trace.runs) - 1}.")
+        runs = trace.runs if run is None else [trace.runs[run]]
+        policy = policy_of(runs[0])
+        found = {name: setting_of(policy, name) for name, text in wanted.items() if text is not None}
+        values = {setting.name: values_of(wanted[name], setting) for name, setting in found.items()}
+        outcomes = sweep(runs, values, lambda done, of: progress("replaying", done / of))
+    screen = console()
+    if as_json:
+        screen.out(json.dumps([as_dict(one) for one in outcomes], indent=2))
+        return
+    screen.print(run_title(runs[0]))
+    screen.print(sweep_table(outcomes))
 
 
 @contextmanager

@@ -61,7 +61,7 @@ class Recording:
 def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *,
            drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
            max_new_tokens: int = 256, max_context: int | None = None, stop: str | Sequence[str] = (), raw: bool = False,
-           group: str = "", index: int = 0, turn: int = 0, costs: bool = True,
+           group: str = "", index: int = 0, turn: int = 0, costs: bool | Sequence[records.CostCurve] = True,
            scheduler: str | Path | Scheduler | None = None, level: str = "run",
            on_round: Callable[[TracedRound], None] | None = None) -> Recording:
     """Decode `prompt` (text, or chat messages) with `policy` and record it.
@@ -69,10 +69,11 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
     goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
     `stop` is one text or several that end the answer. `costs` measures how long forwards over 1 to 64 tokens take,
-    once a pair, for the header. `scheduler` (or the folder of one) decides for a policy that asks for it; by default
-    the one that comes with the pair. `level` also takes probes after the run, for exact what-ifs: what the drafters
-    would have said at every output position (`dense`), under every choice of calls (`exhaustive`). `on_round` is called
-    after every round and may raise `KeyboardInterrupt` to stop; what was recorded until then is kept.
+    once a pair, for the header, or gives the curves. `scheduler` (or the folder of one) decides for a policy that asks
+    for it; by default the one that comes with the pair. `level` also takes probes after the run, for exact what-ifs:
+    what the drafters would have said at every output position (`dense`), under every choice of calls (`exhaustive`).
+    `on_round` is called after every round and may raise `KeyboardInterrupt` to stop; what was recorded until then is
+    kept.
 
     Errors: `RunError` for arguments that do not fit, `PromptError` for a prompt that the model cannot be asked,
     `ModelError` for a model that cannot follow a tree; `TraceError` if the trace cannot be written.
@@ -91,7 +92,8 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     with ExitStack() as stack:
         stack.enter_context(pair.lock)
         target = Target(pair.target.cached(max_context))
-        if costs or policy.needs_clock:
+        header.costs = [] if isinstance(costs, bool) else list(costs)
+        if costs is True or (policy.needs_clock and not header.costs):
             header.costs = measure_costs(target, chosen)
         constants = constants_of(header, policy, chosen, scheduler)
         if out is not None:
@@ -246,7 +248,8 @@ def describe_run(pair: Pair, policy: Policy, drafters: Sequence[Drafter], prompt
             device=str(target.device), vocab_size=target.vocab_size, context_limit=target.context_limit,
             parameters=target.parameters),
         drafters=[DrafterInfo(id=d.id, kind=d.name, name=d.label, parameters=d.parameters, state=d.state,
-                              proposes=d.proposes, context_limit=d.context_limit, settings=d.settings) for d in drafters],
+                              proposes=d.proposes, context_limit=d.context_limit, settings=d.settings)
+                  for d in drafters],
         policy=records.PolicyInfo(name=policy.name, settings=policy.settings, drafters=[d.id for d in drafters]),
         prompt=prompt, host=describe_host())
 

@@ -20,6 +20,7 @@ from treegraft.settings import SettingError
 
 if TYPE_CHECKING:
     from treegraft.models import Pair
+    from treegraft.models.pairs import DrafterSpec
 
 PIPE_WIDTH = 1000
 """Columns where the output is no terminal: nothing is cut or wrapped."""
@@ -66,6 +67,18 @@ def pick(kind: str, name: str, known: Sequence[str]) -> str:
 
 def load_pair(target: str, drafters: list[str] | None, settings: dict[str, dict[str, str]], **options: Any) -> Pair:
     """The target with these drafters (None: all that it has), which get these settings."""
+    specs = drafter_specs(target, drafters, settings)
+    from treegraft.models.errors import ModelError
+
+    with refusing(ModelError, SettingError), progress_bar() as progress:
+        from treegraft.models.loader import load
+
+        return load(target, specs, progress=progress, **options)
+
+
+def drafter_specs(target: str, drafters: list[str] | None,
+                  settings: dict[str, dict[str, str]]) -> dict[str, DrafterSpec]:
+    """How to make these drafters of the target (None: all that it has), with these settings."""
     from treegraft.drafters import drafter_class
     from treegraft.models.errors import ModelError
     from treegraft.models.pairs import PAIRS, DrafterSpec
@@ -74,15 +87,15 @@ def load_pair(target: str, drafters: list[str] | None, settings: dict[str, dict[
     known = PAIRS[target].drafters if target in PAIRS else {"lookup": DrafterSpec("lookup")}
     for name in drafters or []:
         refuse_typo("drafter", name, list(known))
-    with refusing(ModelError, SettingError), progress_bar() as progress:
-        from treegraft.models.loader import load, wanted_drafters
+    with refusing(ModelError, SettingError):
+        from treegraft.models.loader import wanted_drafters
 
         wanted = dict(wanted_drafters(drafters, known))
         for name, values in settings.items():
             spec = wanted[pick("drafter", name, list(wanted))]
             made = drafter_class(spec.kind).from_text(values).settings
             wanted[name] = replace(spec, settings=spec.settings | {name: made[name] for name in values})
-        return load(target, wanted, progress=progress, **options)
+    return wanted
 
 
 def refuse_typo(kind: str, name: str, known: Sequence[str]) -> None:

@@ -3,6 +3,7 @@ from the registries, and what a setting is from its dataclass."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +32,10 @@ class Models:
     drafters: dict[str, tuple[bool, str]]
     load: tuple[str, ...] | None = None
 
-    def fitting(self, role: Role) -> list[str]:
-        """The drafters that can fill a role."""
-        return [name for name, (scores, _) in self.drafters.items() if scores == role.scores_tokens]
+    def fitting(self, role: Role, taken: Sequence[str]) -> list[str]:
+        """The drafters that can fill a role, those `taken` by others left out."""
+        return [name for name, (scores, _) in self.drafters.items()
+                if role.scores_tokens in (None, scores) and name not in taken]
 
 
 def choose_models() -> Models:
@@ -84,9 +86,9 @@ def setting_widget(item: Setting, key: str) -> Any:
 
 def choose_drafters(models: Models, policy: Policy) -> tuple[str, ...] | None:
     """A drafter for each role of the policy; None after saying which role cannot be filled."""
-    chosen = []
+    chosen: list[str] = []
     for role in policy.roles:
-        names = models.fitting(role)
+        names = models.fitting(role, chosen)
         if not names:
             st.warning(f"Policy {policy.name} needs a drafter that {role.help}. Name a drafter model, or choose "
                        "another policy.")

@@ -82,7 +82,7 @@ def finished(app: AppTest, fake: FakeDecode) -> live.LiveRun:
 def test_every_policy_shows_its_settings_and_runs_with_them(fake, name):
     app = opened()
     app.selectbox(key="policy").set_value(name).run()
-    items = settings_of(POLICIES[name])
+    items = [item for item in settings_of(POLICIES[name]) if item.type in (int, float)]
     inputs = {one.key: one for one in app.number_input if one.key.startswith(f"{name}.")}
     assert list(inputs) == [f"{name}.{item.name}" for item in items]
     for item in items:

@@ -103,8 +103,8 @@ class RecordedDrafter(ScoringDrafter):
             above = known[tree.parent[new]]
             known.append(self._here.child.get((above, int(tree.token[new])), -1))
         if known[node] < 0:
-            raise NotRecorded(f"a branch of the tree behind {tree.context} tokens was not shown to {self.label}: record "
-                              "with --level exhaustive")
+            raise NotRecorded(f"a branch of the tree behind {tree.context} tokens was not shown to {self.label}: "
+                              "record with --level exhaustive")
         return known[node]
 
     def _read(self, tree: DraftTree, nodes: np.ndarray) -> None:

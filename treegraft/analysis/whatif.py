@@ -7,9 +7,8 @@ lengths, rounds, nodes and calls are exact relative to the recorded text; times 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,14 +21,13 @@ from treegraft.drafters import drafter_class
 from treegraft.drafters.base import Committed, Drafter
 from treegraft.policies import POLICIES
 from treegraft.policies.base import Constants, Policy, Round
+from treegraft.scheduler.features import FEATURES
 from treegraft.scheduler.files import restore
+from treegraft.scheduler.network import Scheduler
 from treegraft.settings import SettingError
-from treegraft.trace.records import TARGET, Decide
+from treegraft.trace.records import TARGET, Decide, DrafterInfo
 from treegraft.trace.runs import Run
-from treegraft.tree import DraftTree
-
-SELECTION = {"budget", "threshold", "call_budget", "schedule"}
-"""Settings that choose among grown trees, not how they grow once the calls are chosen."""
+from treegraft.tree import ROOT, DraftTree
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,6 @@ class Grown:
     decisions: tuple[Decide, ...]
     passes: Mapping[int, Sequence[int]]
     read: Mapping[int, set[int]]
-    note: str
 
     @property
     def calls(self) -> tuple[bool, ...]:
@@ -49,19 +46,35 @@ class Grown:
 
 
 @dataclass(frozen=True)
+class Verified:
+    """What the target makes of a grown tree: the `kept` nodes, and the `path` that the known text takes through them,
+    which adds `taken` tokens to the text."""
+
+    kept: np.ndarray
+    path: tuple[int, ...]
+    taken: int
+
+
+@dataclass(frozen=True)
 class ReplayedRound:
-    """A round of a replay. `context` counts the tokens up to its root; `path` are the accepted nodes within the text,
-    `nodes` counts the drafted nodes that were verified. `forwards` are (model, tokens); `microseconds` is an estimate,
-    None without cost curves."""
+    """A round of a replay. `context` counts the tokens up to its root; `forwards` are (model, tokens); `microseconds`
+    is an estimate, None without cost curves."""
 
     context: int
-    accepted: int
-    taken: int
-    nodes: int
-    kept: np.ndarray = field(repr=False)
     grown: Grown = field(repr=False)
+    verified: Verified = field(repr=False)
     forwards: tuple[tuple[int, int], ...]
     microseconds: float | None
+
+    @property
+    def accepted(self) -> int:
+        """Accepted draft tokens within the text, the bonus not counted."""
+        return len(self.verified.path)
+
+    @property
+    def nodes(self) -> int:
+        """Drafted nodes that the target verified."""
+        return len(self.verified.kept) - 1
 
 
 @dataclass(frozen=True)
@@ -73,13 +86,9 @@ class Replay:
     tokens: int
 
     @property
-    def accepted(self) -> int:
-        return sum(round.accepted for round in self.rounds)
-
-    @property
     def tau(self) -> float:
         """Mean acceptance length, the bonus counted."""
-        return 1 + self.accepted / len(self.rounds)
+        return 1 + sum(round.accepted for round in self.rounds) / max(1, len(self.rounds))
 
     @property
     def nodes(self) -> int:
@@ -89,6 +98,10 @@ class Replay:
     def calls(self) -> int:
         """Layers that called the strong drafter."""
         return sum(sum(round.grown.calls) for round in self.rounds)
+
+    @property
+    def draft_forwards(self) -> int:
+        return sum(model != TARGET for round in self.rounds for model, _ in round.forwards)
 
     @property
     def milliseconds(self) -> float | None:
@@ -103,7 +116,7 @@ class Replay:
 
 
 class WhatIf:
-    """Replays one run. `policy` is the recorded one; keep the object: grown trees are remembered.
+    """Replays one run. `policy` is the recorded one. Keep the object: grown trees are remembered.
 
     Errors: `NotRecorded` for a run whose drafters cannot be replayed.
     """
@@ -112,37 +125,46 @@ class WhatIf:
         header = run.header
         self.run, self.output, self.prompt = run, run.output, header.prompt.tokens
         self.policy = policy_of(run)
-        self.constants = Constants(len(self.prompt), header.clock,
-                                   restore(header.scheduler) if header.scheduler else None)
+        self.use(restore(header.scheduler) if header.scheduler else None)
         self.curves = {curve.model: curve for curve in header.costs}
         self.host = host_time(run)
         self._logprobs = output_logprobs(run)
         self._grown: dict[tuple, Grown] = {}
+        self._verified: dict[tuple, Verified] = {}
+        self._cost: dict[tuple[int, int], int] = {}
         self._restart()
+
+    def use(self, scheduler: Scheduler | None) -> None:
+        """Let this scheduler decide, instead of the recorded one."""
+        self.constants = Constants(len(self.prompt), self.run.header.clock, scheduler)
+        self._margins: dict[tuple, float] = {}
 
     def _restart(self) -> None:
         """New drafters, at the first position."""
         header = self.run.header
-        self.drafters = [self._drafter(header.drafters[number]) for number in header.policy.drafters]
+        drafters = {info.id: info for info in header.drafters}
+        self.drafters = [self._drafter(drafters[number]) for number in header.policy.drafters]
         begin(self.drafters, self.run, {})
         self._place = 0
 
-    def _drafter(self, info: Any) -> Drafter:
+    def _drafter(self, info: DrafterInfo) -> Drafter:
         if info.state != "context":
             raise NotRecorded(f"{info.name} proposes by what earlier rounds verified, so other rounds cannot be "
                               "replayed exactly")
-        kind = drafter_class(info.kind) if info.kind == "lookup" else None
-        if kind is None:
+        if info.kind != "lookup":
             return RecordedDrafter(info, self.run.probes, self.run.header.decoding.max_context)
-        drafter = kind(**info.settings)
+        drafter = drafter_class(info.kind)(**info.settings)
         drafter.id = info.id
         return drafter
 
     # --- one position ---
 
     def grow(self, place: int, policy: Policy, forced: Sequence[bool] = ()) -> Grown:
-        """The tree at output position `place`, by live policy code; see `Round.forced`."""
-        key = (place, *forced_key(policy, forced))
+        """The tree at output position `place`, by live policy code; `forced` choices as in `Round.forced`.
+
+        Errors: `NotRecorded`.
+        """
+        key = (place, *growth_key(policy, forced))
         if key not in self._grown:
             self._grown[key] = self._grow(place, policy, forced)
         return self._grown[key]
@@ -153,12 +175,12 @@ class WhatIf:
         recorded = [drafter for drafter in self.drafters if isinstance(drafter, RecordedDrafter)]
         for drafter in recorded:
             drafter.open(context)
-        round = Round(DraftTree(root, context, policy.capacity), self.drafters,
-                      self.run.header.decoding.max_context - context, self.constants, forced)
+        round = Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
+                      forced)
         policy.draft(round)
         return Grown(tree=round.tree, decisions=tuple(one for one in round.events if isinstance(one, Decide)),
                      passes={drafter.id: drafter.passes for drafter in recorded},
-                     read={drafter.id: drafter.read for drafter in recorded}, note=round.note)
+                     read={drafter.id: drafter.read for drafter in recorded})
 
     def _turn_to(self, place: int) -> None:
         """Lead the drafters to output position `place`."""
@@ -172,72 +194,104 @@ class WhatIf:
             for drafter in self.drafters:
                 drafter.commit(tree, committed)
 
-    def select(self, place: int, grown: Grown, budget: int) -> np.ndarray:
-        """The nodes of a grown tree that go to the target."""
-        context = len(self.prompt) + place + 1
-        round = Round(grown.tree, (), self.run.header.decoding.max_context - context)
-        round.prune(budget)
-        return round.kept
+    def _room(self, place: int) -> int:
+        """The most drafted nodes that the target can take behind output position `place`."""
+        return self.run.header.decoding.max_context - len(self.prompt) - place - 1
 
-    def follow(self, place: int, tree: DraftTree, kept: np.ndarray) -> list[int]:
+    def choose(self, place: int, policy: Policy) -> tuple[bool, ...]:
+        """The calls and skips that the policy itself decides on at an output position; empty where it has no choice.
+
+        A scheduler's margins do not depend on its threshold, so trees grown for one threshold serve all others.
+        """
+        if not policy.needs_scheduler:
+            return ()
+        choices: tuple[bool, ...] = (False,) * policy.layers
+        for layer in range(policy.layers):
+            decisions = self.grow(place, policy, choices).decisions
+            if layer == len(decisions):
+                break
+            left = policy.calls_left(sum(choices[:layer]), self.constants.clock)
+            if policy.wants(self._margin(place, policy, choices[:layer], decisions[layer]), left):
+                choices = (*choices[:layer], True, *choices[layer + 1:])
+        return choices
+
+    def _margin(self, place: int, policy: Policy, before: Sequence[bool], decision: Decide) -> float:
+        """The scheduler's margin for a decision. Errors: `NotRecorded` without a scheduler or its features."""
+        key = (place, *growth_key(policy, before or (False,)), len(before))
+        if key not in self._margins:
+            if not (self.constants.scheduler and decision.features):
+                raise NotRecorded("the trace has no scheduler or none of what it looks at; record it with one")
+            seen = np.array([decision.features[name] for name in FEATURES])
+            self._margins[key] = self.constants.scheduler.margin(seen)
+        return self._margins[key]
+
+    def verify(self, place: int, policy: Policy, forced: Sequence[bool] = ()) -> Verified:
+        """What the target makes of the tree of `grow`, under the policy's budget."""
+        tree = self.grow(place, policy, forced).tree
+        budget = getattr(policy, "budget", tree.size - 1)
+        key = (place, *growth_key(policy, forced), budget)
+        if key not in self._verified:
+            round = Round(tree, (), self._room(place))
+            round.prune(budget)
+            path = self._follow(place, tree, round.kept)
+            left = len(self.output) - 1 - place
+            self._verified[key] = Verified(round.kept, path, min(len(path) + 1, left))
+        return self._verified[key]
+
+    def _follow(self, place: int, tree: DraftTree, kept: np.ndarray) -> tuple[int, ...]:
         """The verified nodes that the known text goes through behind output position `place`."""
-        allowed, path, node = set(kept.tolist()), [], 0
+        allowed, path, node = set(kept.tolist()), [], ROOT
         for token in self.output[place + 1:]:
             node = tree.child(node, token)
             if node not in allowed:
                 break
             path.append(node)
-        return path
+        return tuple(path)
 
     # --- a whole run ---
 
-    def replay(self, policy: Policy | None = None) -> Replay:
-        """The run under `policy` (the recorded one with other settings). Errors: `NotRecorded`."""
+    def replay(self, policy: Policy | None = None,
+               choose: Callable[[int], Sequence[bool]] | None = None) -> Replay:
+        """The run under `policy` (by default the recorded one), `choose` making its choices at every position.
+
+        Errors: `NotRecorded`.
+        """
         policy = policy or self.policy
         rounds, place = [], 0
-        cached = {drafter.id: self._first_cached(drafter) for drafter in self.drafters
+        cached = {drafter.id: len(self.prompt) - (drafter.kind == "eagle3") for drafter in self.drafters
                   if isinstance(drafter, RecordedDrafter)}
         while place < len(self.output) - 1:
-            grown = self._decided(place, policy)
-            kept = self.select(place, grown, budget_of(policy, grown))
-            path = self.follow(place, grown.tree, kept)
-            rounds.append(self._round(place, grown, kept, path, cached))
-            place += rounds[-1].taken
+            forced = choose(place) if choose else self.choose(place, policy)
+            grown, verified = self.grow(place, policy, forced), self.verify(place, policy, forced)
+            context = len(self.prompt) + place + 1
+            forwards = self._forwards(context, grown, verified, cached)
+            rounds.append(ReplayedRound(context, grown, verified, forwards, self.estimate(forwards)))
+            place += verified.taken
         return Replay(policy, rounds, len(self.output))
 
-    def _decided(self, place: int, policy: Policy) -> Grown:
-        """The tree that the policy's own schedule grows."""
-        key = (place, *own_key(policy))
-        if key not in self._grown:
-            self._grown[key] = self._grow(place, policy, ())
-        return self._grown[key]
-
-    def _round(self, place: int, grown: Grown, kept: np.ndarray, path: list[int],
-               cached: dict[int, int]) -> ReplayedRound:
-        context, left = len(self.prompt) + place + 1, len(self.output) - 1 - place
+    def _forwards(self, context: int, grown: Grown, verified: Verified,
+                  cached: dict[int, int]) -> tuple[tuple[int, int], ...]:
+        """The forwards of a round; `cached` counts the committed tokens in each drafter's cache, and is brought up to
+        date."""
         forwards = []
         for drafter in self.drafters:
             if drafter.id in cached:
                 behind, cached[drafter.id] = caught_up(
-                    drafter.kind, cached[drafter.id], context, grown.read[drafter.id], path)
-                passes = list(grown.passes[drafter.id])
-                passes[:1] = [one + behind for one in passes[:1]]
-                forwards += [(drafter.id, tokens) for tokens in passes]
-        forwards.append((TARGET, len(kept)))
-        return ReplayedRound(context=context, accepted=len(path), taken=min(len(path) + 1, left), nodes=len(kept) - 1,
-                             kept=kept, grown=grown, forwards=tuple(forwards),
-                             microseconds=self.estimate(forwards))
-
-    def _first_cached(self, drafter: RecordedDrafter) -> int:
-        """Tokens that a drafter's cache holds once it has read the prompt."""
-        return len(self.prompt) - (drafter.kind == "eagle3")
+                    drafter.kind, cached[drafter.id], context, grown.read[drafter.id], verified.path)
+                first, *rest = grown.passes[drafter.id] or [0]
+                forwards += [(drafter.id, tokens) for tokens in (first + behind, *rest) if tokens]
+        return (*forwards, (TARGET, len(verified.kept)))
 
     def estimate(self, forwards: Iterable[tuple[int, int]]) -> float | None:
         """Microseconds of a round with these forwards, from the measured curves; None where one is missing."""
-        forwards = list(forwards)
-        if not {model for model, _ in forwards} <= self.curves.keys():
-            return None
-        return self.host + sum(microseconds(self.curves[model], tokens) for model, tokens in forwards)
+        total = self.host
+        for model, tokens in forwards:
+            if model not in self.curves:
+                return None
+            if (model, tokens) not in self._cost:
+                self._cost[model, tokens] = microseconds(self.curves[model], tokens)
+            total += self._cost[model, tokens]
+        return total
 
 
 def policy_of(run: Run) -> Policy:
@@ -257,21 +311,11 @@ def change(policy: Policy, **settings: Any) -> Policy:
     return dataclasses.replace(policy, **settings)
 
 
-def budget_of(policy: Policy, grown: Grown) -> int:
-    """The most drafted nodes that the policy sends to the target: its budget, or else all it grows."""
-    return getattr(policy, "budget", grown.tree.size - 1)
-
-
-def own_key(policy: Policy) -> tuple:
-    """What a tree depends on where the policy decides for itself: everything but the budget of the selection."""
-    settings = {name: value for name, value in policy.settings.items() if name != "budget"}
-    return (policy.name, policy.capacity, *settings.items())
-
-
-def forced_key(policy: Policy, forced: Sequence[bool]) -> tuple:
-    """What a tree depends on where the choices are forced."""
-    settings = {name: value for name, value in policy.settings.items() if name not in SELECTION}
-    return (policy.name, policy.capacity, *settings.items(), tuple(forced))
+def growth_key(policy: Policy, forced: Sequence[bool]) -> tuple:
+    """What a grown tree depends on: where choices are forced, not on what would make them."""
+    passed = {"budget", *(("threshold", "call_budget", "schedule") if forced else ())}
+    settings = (value for name, value in policy.settings.items() if name not in passed)
+    return (policy.name, policy.capacity, *settings, tuple(forced))
 
 
 def host_time(run: Run) -> float:

@@ -11,7 +11,7 @@ from treegraft.policies.base import Policy, Role, Round
 from treegraft.policies.frontier import next_frontier, reselect
 from treegraft.scheduler.features import FEATURES, features
 from treegraft.settings import SettingError, setting
-from treegraft.trace.records import Decide, Reselect
+from treegraft.trace.records import Clock, Decide, Reselect
 from treegraft.tree import ROOT
 
 
@@ -110,19 +110,22 @@ class TreeGraft(Policy):
                             layers=self.layers, called=called, prompt=constants.prompt, clock=constants.clock)
             decision.features = dict(zip(FEATURES, seen.tolist(), strict=True))
             decision.margin = constants.scheduler.margin(seen) if constants.scheduler else None
-        if self.needs_scheduler:
-            decision.calls_left = max(0, self._calls(round) - len(called))
-            decision.threshold = self.threshold
-            decision.call = decision.calls_left > 0 and decision.margin > self.threshold
         if layer <= len(round.forced):
             decision.rule, decision.call = "forced", round.forced[layer - 1]
+        elif self.needs_scheduler:
+            decision.calls_left = self.calls_left(len(called), constants.clock)
+            decision.threshold = self.threshold
+            decision.call = self.wants(decision.margin, decision.calls_left)
         round.events.append(decision)
         return decision.call
 
-    def _calls(self, round: Round) -> int:
-        """Calls that the scheduler may make in a round."""
-        clock = round.constants.clock
-        return self.call_budget or clock.target // clock.strong
+    def wants(self, margin: float, calls_left: int) -> bool:
+        """The scheduler's rule: call if that saves enough and calls are left."""
+        return calls_left > 0 and margin > self.threshold
+
+    def calls_left(self, called: int, clock: Clock) -> int:
+        """How many more calls the scheduler may make in a round that has called `called` times."""
+        return max(0, (self.call_budget or clock.target // clock.strong) - called)
 
 
 def fixed_layers(schedule: str, layers: int) -> frozenset[int]:

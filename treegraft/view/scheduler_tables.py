@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from treegraft.analysis.text import visible
+from treegraft.scheduler.endpoints import Speed, gain
 from treegraft.scheduler.report import Report
 from treegraft.view.tables import add_row, number, percent, table
 
@@ -51,4 +52,15 @@ def _calibration(report: Report) -> Table:
     made = table("Calibration of the margin", "group", "states", "predicted ms", "actual ms")
     for place, group in enumerate(report.calibration, 1):
         add_row(made, place, group.states, number(group.predicted), number(group.actual))
+    return made
+
+
+def speed_table(speeds: Mapping[str, Sequence[Speed]]) -> Table:
+    """Estimated speeds of the schedules on held-out prompts, by category, against the better of never and always."""
+    made = table("Tokens/s on held-out prompts (estimated from measured forwards)", "prompts", "schedule", "tokens/s",
+                 "tau", "calls a round", "over the better endpoint")
+    for group, rows in speeds.items():
+        for row in rows:
+            add_row(made, group if row is rows[0] else "", row.name, f"{row.tokens_per_second:.1f}", f"{row.tau:.2f}",
+                    f"{row.calls:.2f}", f"{gain(rows, row.name):+.1%}")
     return made

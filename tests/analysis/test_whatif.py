@@ -1,0 +1,143 @@
+"""A replay of a recorded run equals a live run with the same settings; what was not recorded, it says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.analysis.recordings import NAMES, PROMPTS, made_scheduler, recorded
+from treegraft.analysis.costs import microseconds
+from treegraft.analysis.recorded import NotRecorded
+from treegraft.analysis.whatif import WhatIf, change, policy_of
+from treegraft.policies import Chain, Eagle2, TreeGraft
+from treegraft.scheduler.choices import every_choice
+from treegraft.settings import SettingError
+from treegraft.trace.records import CostCurve, Decide
+
+POLICY = TreeGraft(budget=20, top_k=4, layers=4, schedule="scheduler", survive_empty=True)
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def run(request):
+    """One run with each pair of drafters, recorded under every choice of calls."""
+    return recorded(request.param, PROMPTS[0], change(POLICY, schedule="always"), level="exhaustive").run
+
+
+def names_of(run) -> list[str]:
+    return [drafter.name for drafter in run.header.drafters]
+
+
+def same_rounds(replay, live) -> None:
+    """A replay and a live run agree on every round: where, what was kept and accepted, and what the models read."""
+    assert [one.context for one in replay.rounds] == [record.context for record in live.records]
+    assert [one.accepted for one in replay.rounds] == [round.accepted for round in live.rounds]
+    assert [one.verified.kept.tolist() for one in replay.rounds] == [round.event("prune").kept for round in live.rounds]
+    assert [list(one.forwards) for one in replay.rounds] == [
+        [(forward.model, forward.tokens) for forward in record.forwards] for record in live.records]
+
+
+def test_the_recorded_run_itself(run):
+    same_rounds(WhatIf(run).replay(), run)
+
+
+@pytest.mark.parametrize("changed", [
+    {"schedule": "never"}, {"schedule": "1"}, {"schedule": "1,3"}, {"schedule": "2"}, {"budget": 5}, {"budget": 40},
+    {"layers": 2}, {"layers": 3, "schedule": "1,2", "budget": 9}, {"survive_empty": False, "schedule": "2"}])
+def test_other_settings_as_if_they_had_run(run, changed):
+    whatif = WhatIf(run)
+    policy = change(whatif.policy, **changed)
+    live = recorded(names_of(run), PROMPTS[0], policy).run
+    assert live.output == run.output
+    same_rounds(whatif.replay(policy), live)
+
+
+@pytest.mark.parametrize(("threshold", "call_budget"), [(0.0, 5), (-0.5, 5), (0.3, 5), (-10.0, 2), (-0.5, 1)])
+def test_thresholds_and_call_budgets_as_if_they_had_run(run, threshold, call_budget):
+    whatif = WhatIf(run)
+    whatif.use(made_scheduler())
+    policy = change(POLICY, threshold=threshold, call_budget=call_budget)
+    live = recorded(names_of(run), PROMPTS[0], policy, scheduler=made_scheduler(),
+                    clock=run.header.clock).run
+    replay = whatif.replay(policy)
+    same_rounds(replay, live)
+    decisions = [[event.call for event in record.events if isinstance(event, Decide)] for record in live.records]
+    assert [list(one.grown.calls) for one in replay.rounds] == decisions
+
+
+def test_thresholds_change_how_often_the_scheduler_calls(run):
+    whatif = WhatIf(run)
+    whatif.use(made_scheduler())
+    calls = [whatif.replay(change(POLICY, threshold=threshold)).calls for threshold in (-50, 0, 50)]
+    assert calls[0] >= calls[1] >= calls[2] == 0 < calls[0]
+
+
+@pytest.mark.parametrize("policy", [Eagle2(budget=12, top_k=4, depth=4), Chain(length=4)], ids=lambda one: one.name)
+@pytest.mark.parametrize("name", ["strong", "eagle3"])
+def test_dense_recordings_of_other_policies(policy, name):
+    run = recorded([name], PROMPTS[1], policy, level="dense").run
+    same_rounds(WhatIf(run).replay(), run)
+    narrower = change(policy, **({"budget": 6, "depth": 3} if policy.name == "eagle2" else {"length": 2}))
+    same_rounds(WhatIf(run).replay(narrower), recorded([name], PROMPTS[1], narrower).run)
+
+
+def test_scores_of_generated_text_are_replayed():
+    drafters = {"score_generated": True}
+    policy = change(POLICY, schedule="1,2")
+    run = recorded(["lookup", "strong"], PROMPTS[2], policy, level="dense", lookup=drafters).run
+    same_rounds(WhatIf(run).replay(), run)
+    assert run.header.drafters[0].settings["score_generated"] is True
+
+
+def test_what_was_not_recorded_is_said():
+    run = recorded(["lookup", "strong"], PROMPTS[0], change(POLICY, schedule="never")).run
+    with pytest.raises(NotRecorded, match="--level dense or exhaustive"):
+        WhatIf(run).replay(change(POLICY, schedule="always"))
+    dense = recorded(["lookup", "strong"], PROMPTS[0], change(POLICY, schedule="1"), level="dense").run
+    with pytest.raises(NotRecorded, match="--level exhaustive"):
+        WhatIf(dense).replay(change(POLICY, schedule="always"))
+    with pytest.raises(NotRecorded, match="wider settings"):
+        WhatIf(dense).replay(change(POLICY, schedule="1", top_k=5))
+    with pytest.raises(NotRecorded, match="no scheduler"):
+        WhatIf(dense).replay(change(POLICY, schedule="scheduler"))
+
+
+def test_policies_that_this_version_does_not_have(run):
+    assert policy_of(run) == change(POLICY, schedule="always")
+    run.header.policy.name = "future"
+    try:
+        with pytest.raises(NotRecorded, match="not known to this version"):
+            WhatIf(run)
+    finally:
+        run.header.policy.name = "treegraft"
+    with pytest.raises(SettingError, match="has no setting"):
+        change(POLICY, width=3)
+
+
+def test_estimates_come_from_the_curves(run):
+    whatif = WhatIf(run)
+    curve = {one.model: one for one in run.header.costs}
+    whatif.host = 1000
+    assert whatif.estimate([(-1, 8), (1, 1)]) == 1000 + microseconds(curve[-1], 8) + microseconds(curve[1], 1)
+    whatif.curves.pop(1)
+    assert whatif.estimate([(-1, 8), (1, 1)]) is None
+
+
+@pytest.mark.parametrize(("tokens", "expected"), [(1, 100), (8, 170), (12, 210), (16, 250), (32, 410)])
+def test_costs_between_and_beyond_the_measured_points(tokens, expected):
+    assert microseconds(CostCurve(model=0, context=9, points=[(1, 100), (8, 170), (16, 250)]), tokens) == expected
+
+
+def test_a_text_that_ends_at_once_has_no_rounds():
+    run = recorded(["lookup", "strong"], PROMPTS[0], change(POLICY, schedule="1"), level="dense", new_tokens=1).run
+    replay = WhatIf(run).replay()
+    assert (replay.rounds, replay.tau) == ([], 1)
+
+
+def test_thresholds_budgets_and_schedules_choose_among_trees_that_are_grown_once(run):
+    whatif = WhatIf(run)
+    whatif.use(made_scheduler())
+    for place in range(len(run.output) - 1):
+        every_choice(lambda choices, place=place: len(whatif.grow(place, whatif.policy, choices).decisions), 4)
+    grown = len(whatif._grown)
+    for budget, threshold in ((3, 0.1), (10, -0.2), (20, 0.0)):
+        whatif.replay(change(POLICY, threshold=threshold, budget=budget))
+    assert len(whatif._grown) == grown
