@@ -14,11 +14,12 @@ from treegraft.drafters.lookup import Lookup as LookupDrafter
 from treegraft.engine import decode, prefill
 from treegraft.models.cache import CachedModel
 from treegraft.models.target import Target
-from treegraft.policies import Chain, Eagle2, Lookup, Plain
+from treegraft.policies import Chain, Eagle2, Lookup, Plain, TreeGraft
 from treegraft.stop import Stop
 
 POLICIES = [Plain(), Chain(length=4), Lookup(budget=20, top_k=3), Eagle2(budget=12, top_k=4, depth=4),
-            Eagle2(budget=40, top_k=3, depth=6)]
+            Eagle2(budget=40, top_k=3, depth=6), TreeGraft(budget=20, top_k=3, schedule="always"),
+            TreeGraft(budget=30, top_k=4, schedule="2,4", survive_empty=True)]
 PROMPTS = [[5], [3, 4, 5, 3, 4], [9, 8, 7, 6, 9, 8, 7, 6, 9, 8, 7] * 2, list(range(3, 40))]
 NEW_TOKENS = 40
 NEAR_TIE = 1e-4
@@ -32,8 +33,11 @@ def plain_generate(model: torch.nn.Module, prompt: list[int], new_tokens: int) -
 
 
 def drafters_for(policy, family: str, **options) -> list:
-    drafter = LookupDrafter() if policy.name == "lookup" else LM(model=tiny.drafter(family), **options)
-    return [drafter] if policy.roles else []
+    roles = {"plain": "", "lookup": "w", "treegraft": "ws"}.get(policy.name, "s")
+    made = [LookupDrafter() if role == "w" else LM(model=tiny.drafter(family), **options) for role in roles]
+    for number, drafter in enumerate(made):
+        drafter.id = number
+    return made
 
 
 def run(target: Target, policy, drafters, prompt, new_tokens=NEW_TOKENS, max_context=256, eos=(2,)):

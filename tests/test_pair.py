@@ -7,14 +7,17 @@ import pytest
 import torch
 
 import treegraft as tg
+from tests.analysis.recordings import made_scheduler
+from tests.analysis.test_whatif import same_rounds
 from tests.test_engine import assert_same_text, plain_generate
+from treegraft.analysis.whatif import WhatIf
 from treegraft.policies import POLICIES
 from treegraft.run import RunError
 from treegraft.trace import replay
 
 pytestmark = pytest.mark.pair
 
-SMALL = {"eagle2": {"budget": 24, "top_k": 6, "depth": 4}}
+SMALL = {"eagle2": {"budget": 24, "top_k": 6, "depth": 4}, "treegraft": {"budget": 24, "top_k": 6, "schedule": "1,2"}}
 PROMPTS = [
     "Why is the sky blue?",
     "Write a Python function that reverses a list.",
@@ -47,7 +50,8 @@ def policy_of(name: str):
 
 
 CASES = [("plain", []), ("lookup", ["lookup"]),
-         *((policy, [drafter]) for policy in ("chain", "eagle2") for drafter in ("eagle3", "strong"))]
+         *((policy, [drafter]) for policy in ("chain", "eagle2") for drafter in ("eagle3", "strong")),
+         ("treegraft", ["lookup", "strong"])]
 
 
 def test_every_policy_is_compared_with_plain_decoding():
@@ -60,6 +64,40 @@ def test_output_equals_plain_greedy_decoding(pair, references, name, drafters):
         run = tg.record(pair, prompt, policy=policy_of(name), drafters=drafters, max_new_tokens=NEW_TOKENS).run
         assert_same_text(pair.target.model, run.header.prompt.tokens, run.output, reference)
         assert run.end.new_tokens == len(run.output)
+
+
+@pytest.mark.parametrize(("drafters", "settings"), [
+    (["lookup", "strong"], {"schedule": "never"}), (["lookup", "strong"], {"schedule": "always"}),
+    (["lookup", "strong"], {"schedule": "scheduler", "threshold": -5.0}),
+    (["lookup", "strong"], {"schedule": "2,4", "survive_empty": True, "skip_expanded": True}),
+    (["lookup", "eagle3"], {"schedule": "always"}), (["lookup", "eagle3"], {"schedule": "2", "survive_empty": True}),
+    (["eagle3", "strong"], {"schedule": "1,3"})], ids=str)
+def test_output_of_treegraft_equals_plain_greedy_decoding(pair, references, drafters, settings):
+    for prompt, reference in list(references.items())[1:5]:
+        run = tg.record(pair, prompt, policy=tg.TreeGraft(budget=40, **settings), drafters=drafters,
+                        scheduler=made_scheduler(), max_new_tokens=NEW_TOKENS).run
+        assert_same_text(pair.target.model, run.header.prompt.tokens, run.output, reference)
+        assert any(forward.model == 1 for record in run.records for forward in record.forwards) or (
+            settings["schedule"] == "never")
+
+
+@pytest.mark.parametrize(("drafters", "prompts"), [
+    (["lookup", "strong"], PROMPTS[:3]), (["lookup", "eagle3"], PROMPTS[3:4])], ids=str)
+def test_what_ifs_equal_live_runs(pair, drafters, prompts):
+    """A replay of an exhaustive trace and a live run with the same threshold and budget: token by token, round by
+    round."""
+    shared = {"drafters": drafters, "scheduler": made_scheduler(), "max_new_tokens": 32}
+    for prompt in prompts:
+        recorded = tg.record(pair, prompt, policy=tg.TreeGraft(schedule="always", survive_empty=True),
+                             level="exhaustive", **shared).run
+        whatif = WhatIf(recorded)
+        whatif.use(made_scheduler())
+        for threshold, budget in ((0.0, 63), (-0.4, 20)):
+            policy = tg.TreeGraft(threshold=threshold, budget=budget, survive_empty=True)
+            live = tg.record(pair, prompt, policy=policy, **shared).run
+            assert live.header.clock == recorded.header.clock
+            assert live.output == recorded.output
+            same_rounds(whatif.replay(policy), live)
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -102,7 +140,7 @@ def test_stop_string_inside_a_block_ends_the_text_there(pair):
 
 def test_live_events_rebuild_the_live_tree(pair):
     """The trace's event replay ends in the tree that the run had, at every event of every round."""
-    for name in ("chain", "lookup", "eagle2"):
+    for name in ("chain", "lookup", "eagle2", "treegraft"):
         run = tg.record(pair, PROMPTS[3], policy=policy_of(name), max_new_tokens=16).run
         for traced in run.rounds:
             last = replay.states(traced.record)[-1]
