@@ -95,7 +95,10 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         header.costs = [] if isinstance(costs, bool) else list(costs)
         if costs is True or (policy.needs_clock and not header.costs):
             header.costs = measure_costs(target, chosen)
-        constants = constants_of(header, policy, chosen, scheduler)
+        constants = constants_for(pair, len(tokens), policy, chosen, header.costs, scheduler,
+                                  timed=level == "exhaustive" and len(chosen) > 1)
+        header.clock = constants.clock
+        header.scheduler = describe(constants.scheduler) if constants.scheduler else None
         if out is not None:
             writer = stack.enter_context(Writer(out))
         recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
@@ -154,16 +157,16 @@ def measure_costs(target: Target, drafters: Sequence[Drafter]) -> list[records.C
             for model, curve in points.items() if curve]
 
 
-def constants_of(header: Header, policy: Policy, drafters: Sequence[Drafter],
-                 scheduler: str | Path | Scheduler | None) -> Constants:
-    """What `policy` may know of the run, also written into the header. Errors: `RunError` without a scheduler where
-    the policy needs one, `SchedulerError`."""
-    if policy.needs_clock or (header.level == "exhaustive" and len(drafters) == 2):
-        header.clock = clock_of(header.costs, policy, drafters)
-    chosen = find_scheduler(scheduler, header.target.name, drafters) if policy.needs_scheduler else None
-    if chosen:
-        header.scheduler = describe(chosen)
-    return Constants(prompt=len(header.prompt.tokens), clock=header.clock, scheduler=chosen)
+def constants_for(pair: Pair, prompt: int, policy: Policy, drafters: Sequence[Drafter],
+                  costs: Sequence[records.CostCurve], scheduler: str | Path | Scheduler | None = None, *,
+                  timed: bool = False) -> Constants:
+    """What `policy` may know of a run over a prompt of `prompt` tokens; `timed`: the clock even if it does not ask.
+
+    Errors: `RunError` without a scheduler where the policy needs one, `SchedulerError`.
+    """
+    clock = clock_of(costs, policy, drafters) if policy.needs_clock or timed else None
+    chosen = find_scheduler(scheduler, pair.target.name, drafters) if policy.needs_scheduler else None
+    return Constants(prompt, clock, chosen)
 
 
 def find_scheduler(given: str | Path | Scheduler | None, target: str, drafters: Sequence[Drafter]) -> Scheduler:

@@ -122,8 +122,14 @@ def test_policies_that_the_pair_cannot_run_are_no_defaults(tiny_pair, tmp_path, 
     assert names == {GENERATE, "generate: prompt lookup", "plain", "lookup"}
 
 
+def test_drafters_are_named_behind_the_policy(tiny_pair):
+    policy, drafters, _ = parse_policy("treegraft@lookup+small:schedule=always,budget=9", tiny_pair)
+    assert (policy.name, policy.schedule, policy.budget, drafters) == ("treegraft", "always", 9, ["lookup", "small"])
+
+
 def test_settings_of_a_drafter_belong_to_one_row_alone(tiny_pair):
-    policy, pair = parse_policy("eagle2:depth=2,small.draft_vocab=9", tiny_pair)
+    policy, drafters, pair = parse_policy("eagle2:depth=2,small.draft_vocab=9", tiny_pair)
+    assert drafters is None
     assert (policy.depth, pair.drafters["small"].draft_vocab, tiny_pair.drafters["small"].draft_vocab) == (2, 9, 0)
     assert pair.drafters["small"].model is tiny_pair.drafters["small"].model
     assert pair.drafters["small"].vocab == tiny_pair.drafters["small"].vocab

@@ -128,6 +128,13 @@ def test_catching_up_is_charged_when_tokens_are_committed(values):
     assert values._cost(place, grown, verified) == pytest.approx(plain + rate * verified.taken)
 
 
+def test_a_text_of_one_token_has_no_states():
+    run = recorded(("lookup", "strong"), PROMPTS[0], POLICY, level="exhaustive", new_tokens=1).run
+    values = Values(WhatIf(run))
+    assert len(values.dataset(0)) == 0
+    assert (values.oracle.rounds, values.best.tolist()) == ([], [0])
+
+
 def test_values_need_costs():
     run = recorded(("lookup", "strong"), PROMPTS[0], POLICY, level="exhaustive", new_tokens=4).run
     run.header.costs = []

@@ -23,7 +23,7 @@ from treegraft.engine import decode, prefill
 from treegraft.models import Pair
 from treegraft.models.target import Target
 from treegraft.policies import POLICIES, Policy
-from treegraft.run import RunError, choose_drafters, context_size, forwards, record
+from treegraft.run import RunError, choose_drafters, constants_for, context_size, forwards, measure_costs, record
 from treegraft.settings import SettingError
 from treegraft.stop import Stop
 
@@ -121,13 +121,16 @@ class PolicyRow:
     name: str
     pair: Pair
     policy: Policy
+    drafters: Sequence[str] | None
     max_new_tokens: int
     recorded: bool = False
 
     def measure(self, question: Question, repeat: int) -> Sample:
-        drafters = choose_drafters(self.pair, self.policy, None)
+        drafters = choose_drafters(self.pair, self.policy, self.drafters)
         context = self._context(question)
         target = Target(self.pair.target.cached(context))
+        costs = measure_costs(target, drafters) if self.policy.needs_clock else ()
+        constants = constants_for(self.pair, len(question.tokens), self.policy, drafters, costs)
         phases: dict[str, float] = {}
         rounds = accepted = 0
         start = time.perf_counter()
@@ -135,7 +138,7 @@ class PolicyRow:
         prefilled = prefill(target, drafters, question.tokens, context, self.policy.capacity)
         output, prefill_seconds = [prefilled.root], time.perf_counter() - start
         forwards(target, drafters)
-        for step in decode(target, self.policy, drafters, prefilled, stop, context):
+        for step in decode(target, self.policy, drafters, prefilled, stop, context, constants):
             output += step.tokens[: step.taken]
             rounds, accepted = rounds + 1, accepted + min(step.taken, len(step.path))
             for phase, seconds in step.seconds.items():
@@ -157,6 +160,7 @@ class RecordedRow:
     name: str
     pair: Pair
     policy: Policy
+    drafters: Sequence[str] | None
     max_new_tokens: int
     folder: Path
     recorded: bool = True
@@ -164,8 +168,8 @@ class RecordedRow:
     def measure(self, question: Question, repeat: int) -> Sample:
         path = self.folder / "run.jsonl.zst"
         start = time.perf_counter()
-        run = record(self.pair, question.messages, self.policy, out=path, max_new_tokens=self.max_new_tokens,
-                     costs=False).run
+        run = record(self.pair, question.messages, self.policy, drafters=self.drafters, out=path,
+                     max_new_tokens=self.max_new_tokens, costs=False).run
         seconds = time.perf_counter() - start
         path.unlink()
         if run.end.reason == "interrupted":
@@ -188,7 +192,8 @@ def micro(seconds: float) -> int:
 def build_rows(pair: Pair, policies: Sequence[str], max_new_tokens: int, folder: Path) -> list[Row]:
     """Plain `generate` and its two speculative modes, then every policy without and with recording into `folder`.
 
-    `policies` are like `eagle2:budget=15,strong.draft_vocab=4096`; none means `DEFAULT_POLICIES`.
+    `policies` are like `eagle2:budget=15,strong.draft_vocab=4096` or `treegraft@lookup+strong:schedule=always`; none
+    means `DEFAULT_POLICIES`.
     Errors: `BenchError`, `SettingError` and `RunError` for policies that cannot run on the pair.
     """
     options = {GENERATE: {}, "generate: prompt lookup": {"prompt_lookup_num_tokens": PROMPT_LOOKUP_TOKENS}}
@@ -199,30 +204,32 @@ def build_rows(pair: Pair, policies: Sequence[str], max_new_tokens: int, folder:
     for text in policies or fitting(pair):
         if any(row.name == text for row in rows):
             raise BenchError(f"--policy {text} was given twice; name each policy once.")
-        policy, its_pair = parse_policy(text, pair)
-        choose_drafters(its_pair, policy, None)
-        rows += [PolicyRow(text, its_pair, policy, max_new_tokens),
-                 RecordedRow(text, its_pair, policy, max_new_tokens, folder)]
+        policy, drafters, its_pair = parse_policy(text, pair)
+        choose_drafters(its_pair, policy, drafters)
+        rows += [PolicyRow(text, its_pair, policy, drafters, max_new_tokens),
+                 RecordedRow(text, its_pair, policy, drafters, max_new_tokens, folder)]
     return rows
 
 
 def fitting(pair: Pair) -> Iterator[str]:
     """The default policies that the pair has drafters for."""
     for text in DEFAULT_POLICIES:
-        policy, _ = parse_policy(text, pair)
+        policy, drafters, _ = parse_policy(text, pair)
         try:
-            choose_drafters(pair, policy, None)
+            choose_drafters(pair, policy, drafters)
         except RunError:
             continue
         yield text
 
 
-def parse_policy(text: str, pair: Pair) -> tuple[Policy, Pair]:
-    """A policy and the pair, both with the settings in `NAME:SETTING=VALUE,DRAFTER.SETTING=VALUE,...`.
+def parse_policy(text: str, pair: Pair) -> tuple[Policy, list[str] | None, Pair]:
+    """A policy, its drafters (None: the first that fit) and the pair, all with the settings in
+    `NAME@DRAFTER+DRAFTER:SETTING=VALUE,DRAFTER.SETTING=VALUE,...`.
 
     Errors: `BenchError`, `SettingError`.
     """
-    name, _, rest = text.partition(":")
+    head, _, rest = text.partition(":")
+    name, _, drafters = head.partition("@")
     if name not in POLICIES:
         raise BenchError(f"--policy was {text!r}; there is no policy {name!r}. Known: {', '.join(POLICIES)}.")
     own: dict[str, str] = {}
@@ -233,7 +240,7 @@ def parse_policy(text: str, pair: Pair) -> tuple[Policy, Pair]:
             raise BenchError(f"--policy was {text!r}; write it as NAME:SETTING=VALUE,..., like eagle2:budget=15.")
         drafter, dot, inner = setting.rpartition(".")
         (others.setdefault(drafter, {}) if dot else own)[inner] = value
-    return POLICIES[name].from_text(own), with_settings(pair, others)
+    return POLICIES[name].from_text(own), drafters.split("+") if drafters else None, with_settings(pair, others)
 
 
 def with_settings(pair: Pair, settings: dict[str, dict[str, str]]) -> Pair:

@@ -91,11 +91,15 @@ def distill_scheduler(
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="What `treegraft values` wrote.")],
     out: Annotated[Path, typer.Option(help="The folder for the scheduler.", show_default=False)],
     held_out: Annotated[float, typer.Option(min=0.01, max=0.9, help="Share of prompts to report on.")] = 0.3,
+    test: Annotated[list[Path] | None, typer.Option(
+        help="Folders with other prompts to report on, instead of a share of these.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the split and of the training.")] = 0,
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUE", help="Another setting of treegraft than the recorded one.")] = None,
 ) -> None:
     """Train TreeGraft's scheduler on recorded values, and report how it decides on held-out prompts."""
+    import numpy as np
+
     from treegraft.analysis.recorded import NotRecorded
     from treegraft.scheduler.dataset import Dataset, DatasetError
     from treegraft.scheduler.files import SchedulerError, save
@@ -104,11 +108,15 @@ def distill_scheduler(
 
     with refusing(NotRecorded, DatasetError, SchedulerError, SettingError, TraceError), resumable():
         known = read_values(folders, settings or [])
+        first_test = len(known)
+        known += read_values(test, settings or []) if test else []
         rows = Dataset.concatenate([one.dataset(number) for number, one in enumerate(known)])
-        learn, test = rows.split(held_out, seed)
+        numbers = np.arange(len(known))
+        learn, kept = ((rows.of_prompts(numbers[:first_test]), rows.of_prompts(numbers[first_test:])) if test
+                       else rows.split(held_out, seed))
         scheduler = trained(learn, rows, out.name, seed, known)
-        sides = [[known[number] for number in sorted(set(part.prompt.tolist()))] for part in (learn, test)]
-        outcome = report(scheduler, test)
+        sides = [[known[number] for number in sorted(set(part.prompt.tolist()))] for part in (learn, kept)]
+        outcome = report(scheduler, kept)
         save(scheduler, out)
     tell(out, scheduler, outcome, *sides, rows)
 
@@ -143,7 +151,7 @@ def trained(learn: Any, rows: Any, name: str, seed: int, known: Sequence[Values]
     provenance = {
         "command": shlex.join(["treegraft", *sys.argv[1:]]), "target": run.header.target.name,
         "drafters": [drafter.name for drafter in run.header.drafters], "policy": known[0].policy.settings,
-        "prompts": len(known), "states": len(rows), "impossible states left out": rows.impossible,
+        "recorded prompts": len(known), "impossible states left out": rows.impossible,
         "target_us": run.header.clock.target, "strong_us": run.header.clock.strong}
     scheduler, _ = train(learn, name=name, seed=seed, provenance=provenance)
     return scheduler

@@ -25,7 +25,7 @@ class Speed:
 
     @property
     def tokens_per_second(self) -> float:
-        return self.tokens * 1000 / self.milliseconds
+        return self.tokens * 1000 / self.milliseconds if self.milliseconds else 0.0
 
 
 def speed(name: str, replays: Iterable[Replay]) -> Speed:
@@ -33,8 +33,8 @@ def speed(name: str, replays: Iterable[Replay]) -> Speed:
     replays = list(replays)
     rounds = [round for replay in replays for round in replay.rounds]
     return Speed(name, sum(replay.tokens - 1 for replay in replays), sum(replay.milliseconds for replay in replays),
-                 1 + sum(round.accepted for round in rounds) / len(rounds),
-                 sum(sum(round.grown.calls) for round in rounds) / len(rounds))
+                 1 + sum(round.accepted for round in rounds) / max(1, len(rounds)),
+                 sum(sum(round.grown.calls) for round in rounds) / max(1, len(rounds)))
 
 
 def best_mask(values: Sequence[Values]) -> Choices:
@@ -63,4 +63,5 @@ def replaying(schedule: str) -> Callable[[Values], Replay]:
 def gain(speeds: Sequence[Speed], name: str) -> float:
     """How much faster a row is than the better of the endpoints: the figure that the paper reports."""
     found = {one.name: one.tokens_per_second for one in speeds}
-    return found[name] / max(found[endpoint] for endpoint in ENDPOINTS) - 1
+    best = max(found[endpoint] for endpoint in ENDPOINTS)
+    return found[name] / best - 1 if best else 0.0

@@ -75,12 +75,13 @@ def survey(jobs: Sequence[Job], folder: Path, *, engine: str, workers: int) -> I
 def work(job: Job) -> tuple[bytes, str]:
     """The trace of one prompt, or the reason why there is none. Runs in a worker, perhaps on another machine."""
     request = job.request
-    pair = loaded(request)
+    pair, prompt = loaded(request), job.prompt
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, job.file)
-            record(pair, job.prompt.conversation(), TreeGraft(**request.policy), drafters=list(request.drafters),
-                   out=path, max_new_tokens=request.max_new_tokens, costs=request.costs, level="exhaustive",
+            asked = prompt.conversation() if prompt.history else prompt.turns[0]
+            record(pair, asked, TreeGraft(**request.policy), drafters=list(request.drafters), out=path,
+                   max_new_tokens=request.max_new_tokens, costs=request.costs, level="exhaustive",
                    group=job.prompt.group, index=job.number)
             return path.read_bytes(), ""
     except (RunError, PromptError) as error:

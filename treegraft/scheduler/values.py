@@ -118,10 +118,13 @@ class Values:
 
     def dataset(self, prompt: int) -> Dataset:
         """The decision states of the run as training rows; `prompt` is its number."""
-        place, depth, features, margin = map(np.array, zip(*self.rows(), strict=True))
+        rows = list(self.rows())
+        place, depth, features, margin = zip(*rows, strict=True) if rows else ((), (), (), ())
         possible = 2**self.policy.layers - 1
-        return Dataset(prompt=np.full(len(place), prompt), position=place, depth=depth, features=features,
-                       margin=margin, impossible=self.places * possible - len(place))
+        return Dataset(
+            prompt=np.full(len(rows), prompt), position=np.array(place, np.int64), depth=np.array(depth, np.int64),
+            features=np.array(features, float).reshape(-1, len(FEATURES)), margin=np.array(margin, float),
+            impossible=self.places * possible - len(rows))
 
 
 def padded(choices: Choices, layers: int) -> Choices:
