@@ -18,8 +18,12 @@ from treegraft.settings import SettingError
 from treegraft.shell import INTERRUPTED, console, drafter_specs, fail, load_pair, refusing, say
 
 if TYPE_CHECKING:
+    from treegraft.policies import Policy
     from treegraft.prompts import Prompt
+    from treegraft.scheduler.dataset import Dataset
     from treegraft.scheduler.network import Scheduler
+    from treegraft.scheduler.report import Report
+    from treegraft.scheduler.survey import Request
     from treegraft.scheduler.values import Values
 
 SHORTEST_FOLDER = 2
@@ -69,7 +73,7 @@ def values(
                    workers)
 
 
-def run_survey(request: Any, prompts: Sequence[Prompt], out: Path, engine: str, workers: int) -> None:
+def run_survey(request: Request, prompts: Sequence[Prompt], out: Path, engine: str, workers: int) -> None:
     """Record what is missing, with a progress bar, and say what there is."""
     from treegraft.jobs import JobError
     from treegraft.models.errors import ModelError
@@ -136,15 +140,22 @@ def read_values(folders: Sequence[Path], settings: Sequence[str]) -> list[Values
         for file in files:
             for run in trace.open(file).runs:
                 whatif = WhatIf(run)
-                made = type(whatif.policy).from_text(dict(one.split("=", 1) for one in settings)).settings
-                changed = {one.split("=", 1)[0]: made[one.split("=", 1)[0]] for one in settings}
-                found.append(Values(whatif, change(whatif.policy, **changed)))
+                found.append(Values(whatif, change(whatif.policy, **typed(whatif.policy, settings))))
             advance()
     return found
 
 
-def trained(learn: Any, rows: Any, name: str, seed: int, known: Sequence[Values]) -> Scheduler:
-    """The scheduler, trained."""
+def typed(policy: Policy, texts: Sequence[str]) -> dict[str, Any]:
+    """The values of `NAME=VALUE` texts. Errors: `SettingError`."""
+    from treegraft.cli import split_settings
+
+    wanted, _ = split_settings(texts)
+    made = type(policy).from_text(wanted).settings
+    return {name: made[name] for name in wanted}
+
+
+def trained(learn: Dataset, rows: Dataset, name: str, seed: int, known: Sequence[Values]) -> Scheduler:
+    """The scheduler, trained on `learn`, with a word on where its rows come from."""
     from treegraft.scheduler.train import train
 
     run = known[0].whatif.run
@@ -157,8 +168,8 @@ def trained(learn: Any, rows: Any, name: str, seed: int, known: Sequence[Values]
     return scheduler
 
 
-def tell(out: Path, scheduler: Scheduler, outcome: Any, learn: Sequence[Values], test: Sequence[Values],
-         rows: Any) -> None:
+def tell(out: Path, scheduler: Scheduler, outcome: Report, learn: Sequence[Values], test: Sequence[Values],
+         rows: Dataset) -> None:
     """Print the report and keep it beside the scheduler."""
     from treegraft.scheduler.endpoints import best_mask, compare, gain
     from treegraft.view.scheduler_tables import scheduler_report, speed_table
