@@ -163,7 +163,8 @@ def write_trace(path: Path, force: bool, pair: Pair, prompts: Sequence[Prompt], 
 
     ticker = Ticker(len(prompts))
     with refusing(TraceError, ModelError), ticker, Writer(path, overwrite=force) as writer:
-        for prompt, result in record_prompts(pair, prompts, policy, writer=writer, on_round=ticker.round, **options):
+        for prompt, result in record_prompts(pair, prompts, policy, writer=writer, on_round=ticker.round,
+                                             on_probe=ticker.probe, **options):
             if isinstance(result, REFUSALS):
                 ticker.skip(prompt, str(result))
             else:
@@ -230,6 +231,12 @@ class Ticker:
             self.current = Tally(tokens=1, microseconds=round.run.prefill.microseconds)
         self.current += Tally(len(accept.path) + 1 - accept.discarded, 1, round.accepted, round.record.times["total"])
         self.progress.update(self.task, description=f"prompt {header.index + 1} of {self.prompts}: {self.current}")
+        if self.interrupted:
+            raise KeyboardInterrupt
+
+    def probe(self, done: int, of: int) -> None:
+        """Show how far the probes behind a run are; called after every position."""
+        self.progress.update(self.task, description=f"probing position {done} of {of}")
         if self.interrupted:
             raise KeyboardInterrupt
 
@@ -382,7 +389,8 @@ def bench(
     drafter: Annotated[list[str] | None, typer.Option(
         help="A drafter to load, by name or place; once for each. By default all of a named target.")] = None,
     policy: Annotated[list[str] | None, typer.Option(
-        help="NAME, or NAME:SETTING=VALUE,DRAFTER.SETTING=VALUE,...; once for each. By default all that fit.")] = None,
+        help="NAME, NAME@DRAFTER+DRAFTER, or either with :SETTING=VALUE,DRAFTER.SETTING=VALUE,...; once for each. By "
+             "default all that fit.")] = None,
     prompts: Annotated[Path | None, typer.Option(
         help="A .txt, .json or .jsonl file; of several turns the first. By default the 12 bundled ones.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="At most this many prompts.")] = None,

@@ -95,8 +95,9 @@ class Notebook(ScoringDrafter):
 
 
 def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], constants: Constants,
-                run: Run) -> Iterator[Probe]:
-    """Probes of every drafter that scores tokens, at every position of the output of `run`, in order."""
+                run: Run) -> Iterator[tuple[int, int, Probe]]:
+    """Probes of every drafter that scores tokens, at every position of the output of `run`, in order: each with the
+    number of its position, from 1, and how many there are."""
     drafters = [Notebook(drafter, MAX_NODES) if drafter.scores_tokens else drafter for drafter in drafters]
     notebooks = [drafter for drafter in drafters if isinstance(drafter, Notebook)]
     prompt, output, max_context = run.header.prompt.tokens, run.output, run.header.decoding.max_context
@@ -118,7 +119,7 @@ def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], con
             every_choice(draft)
         else:
             draft(())
-        yield from (notebook.probe() for notebook in notebooks)
+        yield from ((place + 1, len(output) - 1, notebook.probe()) for notebook in notebooks)
         here = {layer: every[context - 1: context] for layer, every in states.items()}
         committed = Committed(np.zeros(0, np.int64), output[place + 1: place + 2], here, logprobs[place: place + 1])
         for drafter in drafters:

@@ -24,7 +24,7 @@ from treegraft.models.tokenizer import encode_prompt, is_unicode, piece_bytes
 from treegraft.policies.base import Constants, Policy
 from treegraft.probes import take_probes
 from treegraft.recorder import Recorder
-from treegraft.scheduler.files import bundled, describe, load
+from treegraft.scheduler.files import SchedulerError, bundled, describe, load
 from treegraft.scheduler.network import Scheduler
 from treegraft.stop import Stop
 from treegraft.trace import records
@@ -63,7 +63,8 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
            max_new_tokens: int = 256, max_context: int | None = None, stop: str | Sequence[str] = (), raw: bool = False,
            group: str = "", index: int = 0, turn: int = 0, costs: bool | Sequence[records.CostCurve] = True,
            scheduler: str | Path | Scheduler | None = None, level: str = "run",
-           on_round: Callable[[TracedRound], None] | None = None) -> Recording:
+           on_round: Callable[[TracedRound], None] | None = None,
+           on_probe: Callable[[int, int], None] | None = None) -> Recording:
     """Decode `prompt` (text, or chat messages) with `policy` and record it.
 
     `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
@@ -72,8 +73,8 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     once a pair, for the header, or gives the curves. `scheduler` (or the folder of one) decides for a policy that asks
     for it; by default the one that comes with the pair. `level` also takes probes after the run, for exact what-ifs:
     what the drafters would have said at every output position (`dense`), under every choice of calls (`exhaustive`).
-    `on_round` is called after every round and may raise `KeyboardInterrupt` to stop; what was recorded until then is
-    kept.
+    `on_round` is called after every round, `on_probe` after every probed position with its number and how many there
+    are; either may raise `KeyboardInterrupt` to stop, and what was recorded until then is kept.
 
     Errors: `RunError` for arguments that do not fit, `PromptError` for a prompt that the model cannot be asked,
     `ModelError` for a model that cannot follow a tree; `TraceError` if the trace cannot be written.
@@ -102,7 +103,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         if out is not None:
             writer = stack.enter_context(Writer(out))
         recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
-        run_to_end(recorder, target, policy, chosen, constants, on_round)
+        run_to_end(recorder, target, policy, chosen, constants, on_round, on_probe)
     return Recording(recorder.run, Path(out) if out is not None else None)
 
 
@@ -127,7 +128,8 @@ def chat_of(prompt: str | Sequence[dict[str, str]], rendered: str) -> list[dict[
 
 
 def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Sequence[Drafter],
-               constants: Constants, on_round: Callable[[TracedRound], None] | None) -> None:
+               constants: Constants, on_round: Callable[[TracedRound], None] | None = None,
+               on_probe: Callable[[int, int], None] | None = None) -> None:
     """Decode until the text ends, recording; an interrupt or an error still ends the trace in good order."""
     decoding, prompt = recorder.header.decoding, recorder.header.prompt.tokens
     stop = Stop(decoding.eos, decoding.stop, decoding.max_new_tokens, decoding.max_context - len(prompt),
@@ -142,8 +144,10 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
                 on_round(recorder.run.rounds[-1])
         reason = stop.reason
         if recorder.header.level != "run":
-            for probe in take_probes(target, policy, drafters, constants, recorder.run):
+            for done, of, probe in take_probes(target, policy, drafters, constants, recorder.run):
                 recorder.probe(probe)
+                if on_probe:
+                    on_probe(done, of)
     except KeyboardInterrupt:
         reason = stop.reason or "interrupted"
     finally:
@@ -162,7 +166,7 @@ def constants_for(pair: Pair, prompt: int, policy: Policy, drafters: Sequence[Dr
                   timed: bool = False) -> Constants:
     """What `policy` may know of a run over a prompt of `prompt` tokens; `timed`: the clock even if it does not ask.
 
-    Errors: `RunError` without a scheduler where the policy needs one, `SchedulerError`.
+    Errors: `RunError` where the policy needs a scheduler and there is none that can be used.
     """
     clock = clock_of(costs, policy, drafters) if policy.needs_clock or timed else None
     chosen = find_scheduler(scheduler, pair.target.name, drafters) if policy.needs_scheduler else None
@@ -170,7 +174,7 @@ def constants_for(pair: Pair, prompt: int, policy: Policy, drafters: Sequence[Dr
 
 
 def find_scheduler(given: str | Path | Scheduler | None, target: str, drafters: Sequence[Drafter]) -> Scheduler:
-    """The given scheduler, or the one that comes with these models. Errors: `RunError`, `SchedulerError`."""
+    """The given scheduler, or the one that comes with these models. Errors: `RunError`."""
     if isinstance(given, Scheduler):
         return given
     folder = given or bundled(target, *(drafter.label for drafter in drafters))
@@ -179,7 +183,10 @@ def find_scheduler(given: str | Path | Scheduler | None, target: str, drafters: 
         raise RunError(f"there is no scheduler for {target} with {names}. Give one (--scheduler FOLDER), train one "
                        "with `treegraft values` and `treegraft distill-scheduler`, or take another schedule: always, "
                        "never, or layers such as 1,3.")
-    return load(folder)
+    try:
+        return load(folder)
+    except SchedulerError as error:
+        raise RunError(str(error)) from None
 
 
 def clock_of(costs: Sequence[records.CostCurve], policy: Policy, drafters: Sequence[Drafter]) -> records.Clock:
