@@ -33,7 +33,7 @@ def training_figure(histories: Mapping[str, Lines]) -> go.Figure:
         decoded = [line_ for line_ in found if line_["tau"] is not None]
         figure.add_trace(line(decoded, [line_["tau"] for line_ in decoded], name, colour, 1, legend=False), 1, 3)
     figure.update_xaxes(title_text="tokens seen", rangemode="tozero")
-    figure.update_yaxes(tickformat=".0%", row=1, col=2)
+    figure.update_yaxes(tickformat=".1%", row=1, col=2)
     return figure.update_layout(template="plotly_white", paper_bgcolor=PAGE["light"], plot_bgcolor=PAGE["light"],
                                 height=420, margin={"t": 50, "b": 50, "l": 50, "r": 20},
                                 legend={"orientation": "h", "y": -0.2})
