@@ -85,3 +85,23 @@ def test_a_drafter_whose_context_ends_first_leaves_the_rest_to_the_target(target
             run = tg.record(pair, prompt, policy, max_new_tokens=24).run
             assert run.output == plain
             assert any(f"{name} is at the end of its context of 24 tokens" in note for note in run.end.notes)
+
+
+@pytest.mark.parametrize("schedule", ["2", "2,3", "always"])
+def test_a_strong_drafter_whose_context_ends_first_is_not_asked_beyond_it(target, drafters, folders, schedule):
+    weak = str(save_llama(folders / "weak", seed=3))
+    pair = load_tiny(target, [weak, drafters["learned"]])
+    pair.target.eos_ids = set()
+    plain = tg.record(pair, PROMPT, tg.Plain(), max_new_tokens=24).run.output
+    policy = tg.TreeGraft(schedule=schedule, budget=20, top_k=3, layers=4)
+    run = tg.record(pair, PROMPT, policy, drafters=list(pair.drafters), max_new_tokens=24).run
+    assert run.output == plain
+    assert any("learned is at the end of its context of 24 tokens" in note for note in run.end.notes)
+
+
+def test_what_exhaustive_recordings_need_is_measured_all_the_same(target, drafters):
+    pair = load_tiny(target, ["lookup", drafters["short"]])
+    run = tg.record(pair, PROMPT, tg.TreeGraft(schedule="1", top_k=3, layers=2), drafters=list(pair.drafters),
+                    max_new_tokens=3, costs=False, level="exhaustive").run
+    assert run.header.clock.strong > 0
+    assert {curve.model for curve in run.header.costs} == {-1, 1}

@@ -94,10 +94,10 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         stack.enter_context(pair.lock)
         target = Target(pair.target.cached(max_context))
         header.costs = [] if isinstance(costs, bool) else list(costs)
-        if costs is True or (policy.needs_clock and not header.costs):
+        timed = policy.needs_clock or (level == "exhaustive" and len(chosen) > 1)
+        if costs is True or (timed and not header.costs):
             header.costs = measure_costs(target, chosen)
-        constants = constants_for(pair, len(tokens), policy, chosen, header.costs, scheduler,
-                                  timed=level == "exhaustive" and len(chosen) > 1)
+        constants = constants_for(pair, len(tokens), policy, chosen, header.costs, scheduler, timed=timed)
         header.clock = constants.clock
         header.scheduler = describe(constants.scheduler) if constants.scheduler else None
         if out is not None:

@@ -75,7 +75,7 @@ class Round:
     def rescore(self, drafter: ScoringDrafter, layer: int, ahead: np.ndarray) -> bool:
         """Replace the scores of all nodes by those of `drafter`, whatever they were; the nodes `ahead` are grown next.
 
-        False, and nothing changed, where the drafter cannot read the tree.
+        False, and nothing changed, where the drafter cannot read the nodes that have children.
         """
         tree = self.tree
         nodes = np.arange(1, tree.size)
@@ -85,7 +85,8 @@ class Round:
             return False
         if len(nodes) == 0:
             return True
-        logprob, unreachable = drafter.judge(tree, nodes, ahead)
+        readable = ahead[:0] if drafter.limits(tree, ahead) else ahead
+        logprob, unreachable = drafter.judge(tree, nodes, readable)
         before = tree.score.copy()
         propagate(tree, np.append(0, logprob))
         changed = np.flatnonzero(tree.score != before)
