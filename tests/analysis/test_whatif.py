@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.analysis.recordings import NAMES, PROMPTS, made_scheduler, recorded
 from treegraft.analysis.costs import microseconds
+from treegraft.analysis.known import output_logprobs
 from treegraft.analysis.recorded import NotRecorded
 from treegraft.analysis.whatif import WhatIf, change, policy_of
 from treegraft.policies import Chain, Eagle2, TreeGraft
 from treegraft.scheduler.choices import every_choice
 from treegraft.settings import SettingError
-from treegraft.trace.records import CostCurve, Decide
+from treegraft.trace import records
+from treegraft.trace.records import Clock, CostCurve, Decide
+from treegraft.trace.runs import Run
+from treegraft.tree import NEG_INF
 
 POLICY = TreeGraft(budget=20, top_k=4, layers=4, schedule="scheduler", survive_empty=True)
 
@@ -20,6 +25,12 @@ POLICY = TreeGraft(budget=20, top_k=4, layers=4, schedule="scheduler", survive_e
 def run(request):
     """One run with each pair of drafters, recorded under every choice of calls."""
     return recorded(request.param, PROMPTS[0], change(POLICY, schedule="always"), level="exhaustive").run
+
+
+@pytest.fixture(scope="module")
+def copied():
+    """A run whose weak drafter copies, for headers that are edited by hand."""
+    return recorded(("lookup", "strong"), PROMPTS[0], change(POLICY, schedule="always"), level="exhaustive").run
 
 
 def names_of(run) -> list[str]:
@@ -110,6 +121,53 @@ def test_policies_that_this_version_does_not_have(run):
         run.header.policy.name = "treegraft"
     with pytest.raises(SettingError, match="has no setting"):
         change(POLICY, width=3)
+
+
+def edited(run: Run, **header) -> Run:
+    """The run with other fields in its header, as a file made by hand might have them."""
+    return Run(msgspec.structs.replace(run.header, **header), run.pieces, run.prefill, run.records, run.end, run.probes)
+
+
+@pytest.mark.parametrize(("header", "words"), [
+    ({"decoding": records.Decoding(temperature=0.7, max_context=256)}, "sampled at temperature 0.7"),
+    ({"decoding": records.Decoding()}, "0 tokens of context"),
+    ({"policy": records.PolicyInfo(name="treegraft", drafters=[0])}, "treegraft takes 2 drafter"),
+    ({"policy": records.PolicyInfo(name="eagle2", drafters=[0])}, "lookup cannot fill the role"),
+    ({"policy": records.PolicyInfo(name="treegraft", drafters=[1, 0])}, "lookup cannot fill the role 'strong'"),
+    ({"scheduler": records.SchedulerInfo(name="s", description={}, weights=b"")}, "scheduler cannot be used"),
+    ({"drafters": [records.DrafterInfo(id=0, kind="lookup", name="lookup", settings={"width": 3}),
+                   records.DrafterInfo(id=1, kind="lm", name="strong")]}, "settings of lookup are not those"),
+    ({"drafters": [records.DrafterInfo(id=0, kind="lookup", name="lookup", settings={"ngram": 99}),
+                   records.DrafterInfo(id=1, kind="lm", name="strong")]}, "ngram was 99"),
+])
+def test_headers_that_no_replay_can_follow(copied, header, words):
+    with pytest.raises(NotRecorded, match=words):
+        WhatIf(edited(copied, **header))
+
+
+def test_a_run_that_ended_before_its_first_token(copied):
+    with pytest.raises(NotRecorded, match="no prefill"):
+        WhatIf(Run(copied.header, {}, None, [], None))
+
+
+@pytest.mark.parametrize("clock", [None, Clock(target=9000, strong=0, call_budget=5)])
+def test_calls_as_many_as_the_clock_allows_need_a_clock_that_can_tell(copied, clock):
+    whatif = WhatIf(edited(copied, clock=clock))
+    whatif.use(made_scheduler())
+    policy = change(POLICY, call_budget=0, threshold=-50.0)
+    if clock:
+        assert whatif.replay(policy).calls > 0
+    else:
+        with pytest.raises(NotRecorded, match="none of what it looks at"):
+            whatif.replay(policy)
+
+
+def test_tokens_that_the_target_rules_out_have_no_score(copied):
+    round = next(record for record in copied.records if record.events[-1].path)
+    verify = msgspec.structs.replace(round.events[-2], logprob=[None] * len(round.events[-2].order))
+    ruled_out = msgspec.structs.replace(round, events=[*round.events[:-2], verify, round.events[-1]])
+    run = Run(copied.header, copied.pieces, copied.prefill, [ruled_out], None)
+    assert output_logprobs(run)[0] == NEG_INF
 
 
 def test_estimates_come_from_the_curves(run):

@@ -17,7 +17,19 @@ from hypothesis import HealthCheck, given, settings
 import treegraft.trace as tt
 from tests.strategies import PIECES, VOCAB, grow, make_header, make_run, records_of, runs, write_runs
 from treegraft.trace import TraceError, Writer, check, codec, sink, writer
-from treegraft.trace.records import End, Expand, Header, Nodes, PolicyInfo, Prompt, Prune, Round, TargetInfo, Verify
+from treegraft.trace.records import (
+    CostCurve,
+    End,
+    Expand,
+    Header,
+    Nodes,
+    PolicyInfo,
+    Prompt,
+    Prune,
+    Round,
+    TargetInfo,
+    Verify,
+)
 
 SUFFIXES = [".jsonl", ".jsonl.zst"]
 
@@ -276,6 +288,9 @@ def test_records_out_of_order_are_refused(path, run):
     ({"prompt": Prompt(tokens=[-1])}, r"prompt.tokens\[0\]"),
     ({"prompt": Prompt(tokens=[2**31])}, r"prompt.tokens\[0\]"),
     ({"policy": PolicyInfo(name="p", drafters=[4])}, "policy.drafters"),
+    ({"costs": [CostCurve(model=7, context=9, points=[(1, 5)])]}, "costs"),
+    ({"costs": [CostCurve(model=-1, context=9, points=[])]}, r"costs\[0\].points"),
+    ({"costs": [CostCurve(model=-1, context=9, points=[(8, 5), (8, 6)])]}, r"costs\[0\].points"),
     ({"policy": PolicyInfo(name="p", settings={"x": {"nested": 1}})}, "policy.settings"),
     ({"drafters": make_header([1]).drafters * 2}, "drafters"),
 ])

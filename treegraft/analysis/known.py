@@ -9,6 +9,7 @@ import numpy as np
 from treegraft.drafters.base import Drafter, Prefilled, States
 from treegraft.policies.base import MAX_NODES
 from treegraft.trace.runs import Run
+from treegraft.tree import NEG_INF
 
 
 def begin(drafters: Sequence[Drafter], run: Run, states: States) -> None:
@@ -26,7 +27,7 @@ def output_logprobs(run: Run) -> np.ndarray:
     found: list[int] = []
     for round in run.rounds:
         verify, accept = round.event("verify"), round.event("accept")
-        logprob = dict(zip(verify.order, verify.logprob, strict=True))
+        logprob = {node: NEG_INF if one is None else one for node, one in zip(verify.order, verify.logprob, strict=True)}
         found += [logprob[node] for node in accept.path]
         last = verify.walk[-1] if verify.walk else None
         known = dict(zip(last.tokens, last.logprobs, strict=True)) if last else {}

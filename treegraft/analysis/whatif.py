@@ -22,7 +22,7 @@ from treegraft.drafters.base import Committed, Drafter
 from treegraft.policies import POLICIES
 from treegraft.policies.base import Constants, Policy, Round
 from treegraft.scheduler.features import FEATURES
-from treegraft.scheduler.files import restore
+from treegraft.scheduler.files import SchedulerError, restore
 from treegraft.scheduler.network import Scheduler
 from treegraft.settings import SettingError
 from treegraft.trace.records import TARGET, Decide, DrafterInfo
@@ -123,15 +123,17 @@ class WhatIf:
 
     def __init__(self, run: Run) -> None:
         header = run.header
+        refuse_inexact(run)
         self.run, self.output, self.prompt = run, run.output, header.prompt.tokens
         self.policy = policy_of(run)
-        self.use(restore(header.scheduler) if header.scheduler else None)
+        self.use(scheduler_of(run))
         self.curves = {curve.model: curve for curve in header.costs}
         self.host = host_time(run)
         self._logprobs = output_logprobs(run)
         self._grown: dict[tuple, Grown] = {}
         self._verified: dict[tuple, Verified] = {}
         self._cost: dict[tuple[int, int], int] = {}
+        self.drafters = drafters_of(run, self.policy)
         self._restart()
 
     def use(self, scheduler: Scheduler | None) -> None:
@@ -140,22 +142,9 @@ class WhatIf:
         self._margins: dict[tuple, float] = {}
 
     def _restart(self) -> None:
-        """New drafters, at the first position."""
-        header = self.run.header
-        drafters = {info.id: info for info in header.drafters}
-        self.drafters = [self._drafter(drafters[number]) for number in header.policy.drafters]
+        """Lead the drafters back to the first position."""
         begin(self.drafters, self.run, {})
         self._place = 0
-
-    def _drafter(self, info: DrafterInfo) -> Drafter:
-        if info.state != "context":
-            raise NotRecorded(f"{info.name} proposes by what earlier rounds verified, so other rounds cannot be "
-                              "replayed exactly")
-        if info.kind != "lookup":
-            return RecordedDrafter(info, self.run.probes, self.run.header.decoding.max_context)
-        drafter = drafter_class(info.kind)(**info.settings)
-        drafter.id = info.id
-        return drafter
 
     # --- one position ---
 
@@ -210,8 +199,8 @@ class WhatIf:
             decisions = self.grow(place, policy, choices).decisions
             if layer == len(decisions):
                 break
-            left = policy.calls_left(sum(choices[:layer]), self.constants.clock)
-            if policy.wants(self._margin(place, policy, choices[:layer], decisions[layer]), left):
+            margin = self._margin(place, policy, choices[:layer], decisions[layer])
+            if policy.wants(margin, policy.calls_left(sum(choices[:layer]), self.constants.clock)):
                 choices = (*choices[:layer], True, *choices[layer + 1:])
         return choices
 
@@ -303,6 +292,58 @@ def policy_of(run: Run) -> Policy:
         return POLICIES[info.name](**info.settings)
     except (TypeError, SettingError) as error:
         raise NotRecorded(f"the settings of {info.name} are not those of this version of treegraft: {error}") from None
+
+
+def refuse_inexact(run: Run) -> None:
+    """Errors: `NotRecorded` for a run whose text is not what any replay of it would write."""
+    header = run.header
+    if run.prefill is None:
+        raise NotRecorded("the trace has no prefill: its recording ended before the first token")
+    if header.decoding.temperature > 0:
+        raise NotRecorded(f"the text was sampled at temperature {header.decoding.temperature}; replays are exact at "
+                          "temperature 0 only")
+    if header.decoding.max_context < len(header.prompt.tokens) + len(run.output):
+        raise NotRecorded(f"the header says that {header.decoding.max_context} tokens of context were there, fewer "
+                          "than the text has")
+
+
+def scheduler_of(run: Run) -> Scheduler | None:
+    """The scheduler that the run was recorded with. Errors: `NotRecorded` for one that cannot be used."""
+    try:
+        return restore(run.header.scheduler) if run.header.scheduler else None
+    except SchedulerError as error:
+        raise NotRecorded(f"the trace's scheduler cannot be used: {error}") from None
+
+
+def drafters_of(run: Run, policy: Policy) -> list[Drafter]:
+    """Stand-ins for the drafters of the run, in the order of the policy's roles. Errors: `NotRecorded`."""
+    known = {info.id: info for info in run.header.drafters}
+    infos = [known[number] for number in run.header.policy.drafters]
+    found = [drafter_of(info, run) for info in infos]
+    if len(found) != len(policy.roles):
+        raise NotRecorded(f"{policy.name} takes {len(policy.roles)} drafter(s); the trace names {len(found)}")
+    for role, drafter, info in zip(policy.roles, found, infos, strict=True):
+        if role.scores_tokens not in (None, drafter.scores_tokens):
+            raise NotRecorded(f"{info.name} cannot fill the role {role.name!r} of {policy.name}, which {role.help}")
+    return found
+
+
+def drafter_of(info: DrafterInfo, run: Run) -> Drafter:
+    """Copies from the known text itself where that is all that the drafter does, else answers from the probes.
+
+    Errors: `NotRecorded`.
+    """
+    if info.state != "context":
+        raise NotRecorded(f"{info.name} proposes by what earlier rounds verified, so other rounds cannot be "
+                          "replayed exactly")
+    if info.kind != "lookup":
+        return RecordedDrafter(info, run.probes, run.header.decoding.max_context)
+    try:
+        drafter = drafter_class(info.kind)(**info.settings)
+    except (TypeError, SettingError) as error:
+        raise NotRecorded(f"the settings of {info.name} are not those of this version of treegraft: {error}") from None
+    drafter.id = info.id
+    return drafter
 
 
 def change(policy: Policy, **settings: Any) -> Policy:

@@ -125,7 +125,7 @@ class TreeGraft(Policy):
 
     def calls_left(self, called: int, clock: Clock) -> int:
         """How many more calls the scheduler may make in a round that has called `called` times."""
-        return max(0, (self.call_budget or clock.target // clock.strong) - called)
+        return max(0, (self.call_budget or clock.target // max(1, clock.strong)) - called)
 
 
 def fixed_layers(schedule: str, layers: int) -> frozenset[int]:

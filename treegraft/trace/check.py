@@ -51,6 +51,11 @@ def check_header(header: Header) -> None:
         fail("policy.drafters", "names a drafter id that `drafters` lacks")
     if not header.prompt.tokens:
         fail("prompt.tokens", "is empty; a prompt has at least one token")
+    check_models(header, "costs", [curve.model for curve in header.costs])
+    for number, curve in enumerate(header.costs):
+        sizes = [tokens for tokens, _ in curve.points]
+        if not sizes or not all(map(lt, sizes, sizes[1:])):
+            fail(f"costs[{number}].points", "must hold one or more points, in rising order of tokens")
 
 
 def check_prefill(prefill: Prefill, header: Header) -> None:
