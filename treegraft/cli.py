@@ -139,6 +139,15 @@ def split_settings(pairs: Sequence[str]) -> tuple[dict[str, str], dict[str, dict
     return of_policy, of_drafters
 
 
+def policy_settings(pairs: Sequence[str]) -> dict[str, str]:
+    """The policy's settings from `name=value`, for commands that run no drafter."""
+    of_policy, of_drafters = split_settings(pairs)
+    for drafter in of_drafters:
+        fail(f"--set was given a setting of {drafter}; drafters answer as they were recorded, so only settings of the "
+             "policy can be changed.")
+    return of_policy
+
+
 def trace_path(out: Path | None, force: bool) -> Path:
     """Where the trace goes; never over a file that the user did not give up."""
     path = out or Path(f"treegraft-{datetime.now():%Y%m%d-%H%M%S}.jsonl.zst")
@@ -351,7 +360,7 @@ def whatif(
     from treegraft.view.whatif_tables import sweep_table
 
     wanted = {"budget": budget, "depth": depth, "threshold": threshold, "call_budget": call_budget}
-    wanted |= split_settings(settings or [])[0]
+    wanted |= policy_settings(settings or [])
     with opened(file) as trace, refusing(NotRecorded, SettingError), progress_bar() as progress:
         if run is not None and not 0 <= run < len(trace.runs):
             fail(f"--run was {run}; {file} has runs 0 to {len(trace.runs) - 1}.")

@@ -114,7 +114,10 @@ def test_a_policy_without_its_scheduler_says_what_to_do(place):
 @pytest.mark.parametrize(("options", "words"), [
     (("--budget", "0"), "budget was 0; allowed: 1 to 1023"), (("--budget", "8..2"), "LOW..HIGH"),
     (("--set", "width=3"), "has no width"), (("--depth", "x"), "layers was 'x'"),
-    (("--set", "schedule=1..3"), "takes no range"), (("--run", "7"), "has runs 0 to 0")])
+    (("--set", "schedule=1..3"), "takes no range"), (("--run", "7"), "has runs 0 to 0"),
+    (("--set", "lookup.ngram=3"), "only settings of the policy can be changed"),
+    (("--budget", f"1..{'9' * 400}"), "allowed: 1 to 1023"),
+    (("--threshold=-1..1:9999", "--budget", "1..1023:9999"), "10228977 combinations; allowed: 1000")])
 def test_whatif_refuses_in_plain_words(recorded, options, words):
     result = treegraft("whatif", recorded / "0000.jsonl.zst", *options)
     assert result.exit_code == 2
@@ -138,6 +141,15 @@ def test_values_refuses_in_plain_words(place, arguments, words):
     result = treegraft("values", "--target", place / "target", "--out", place / "none", *arguments)
     assert result.exit_code == 2
     assert words in result.output
+
+
+def test_traces_of_another_policy_teach_no_scheduler(place, tmp_path):
+    for number in range(2):
+        treegraft("record", *models(place)[:2], "--dtype", "float32", "--drafter", "lookup", "--policy", "lookup",
+                  "--prompt", "hi there", "--max-new-tokens", 3, "--out", tmp_path / f"{number}.jsonl")
+    result = treegraft("distill-scheduler", tmp_path, "--out", tmp_path / "s")
+    assert result.exit_code == 2
+    assert "the policy lookup has no calls to decide on" in result.output
 
 
 def test_too_few_prompts_to_train_on(place, tmp_path):

@@ -27,8 +27,8 @@ def output_logprobs(run: Run) -> np.ndarray:
     found: list[int] = []
     for round in run.rounds:
         verify, accept = round.event("verify"), round.event("accept")
-        logprob = {node: NEG_INF if one is None else one for node, one in zip(verify.order, verify.logprob, strict=True)}
-        found += [logprob[node] for node in accept.path]
+        logprob = dict(zip(verify.order, verify.logprob, strict=True))
+        found += [NEG_INF if logprob[node] is None else logprob[node] for node in accept.path]
         last = verify.walk[-1] if verify.walk else None
         known = dict(zip(last.tokens, last.logprobs, strict=True)) if last else {}
         found.append(known.get(accept.bonus, 0))

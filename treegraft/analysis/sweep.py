@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,10 +78,11 @@ def sweep(runs: Iterable[Run], values: Mapping[str, Sequence[Any]],
 
     Errors: `SettingError` for a setting that the policy does not have, or too many combinations.
     """
+    count = math.prod(map(len, values.values()))
+    if count > MOST:
+        raise SettingError(f"these are {count} combinations; allowed: {MOST}. Give fewer values.")
     whatifs = [WhatIf(run) for run in runs]
     combinations = [dict(zip(values, choice, strict=True)) for choice in itertools.product(*values.values())]
-    if len(combinations) > MOST:
-        raise SettingError(f"these are {len(combinations)} combinations; allowed: {MOST}. Give fewer values.")
     outcomes = []
     for done, settings in enumerate([{}, *(one for one in combinations if one)]):
         on_step(done, len(combinations))
@@ -107,6 +109,8 @@ def values_of(text: str, setting: Setting) -> list[Any]:
     if setting.type not in (int, float):
         raise SettingError(f"{setting.name} was {text!r}; it takes no range. Allowed: a list of {setting.allowed}.")
     low, high = (setting.parse(end) for end in span.groups()[:2])
+    setting.check(low)
+    setting.check(high)
     steps = int(span[3] or STEPS)
     if steps < 2 or low >= high:
         raise SettingError(f"{setting.name} was {text!r}; write a range as LOW..HIGH or LOW..HIGH:STEPS, with 2 or "

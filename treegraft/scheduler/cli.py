@@ -147,9 +147,9 @@ def read_values(folders: Sequence[Path], settings: Sequence[str]) -> list[Values
 
 def typed(policy: Policy, texts: Sequence[str]) -> dict[str, Any]:
     """The values of `NAME=VALUE` texts. Errors: `SettingError`."""
-    from treegraft.cli import split_settings
+    from treegraft.cli import policy_settings
 
-    wanted, _ = split_settings(texts)
+    wanted = policy_settings(texts)
     made = type(policy).from_text(wanted).settings
     return {name: made[name] for name in wanted}
 

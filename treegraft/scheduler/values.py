@@ -15,7 +15,7 @@ import numpy as np
 
 from treegraft.analysis.recorded import NotRecorded, RecordedDrafter, caught_up
 from treegraft.analysis.whatif import Grown, Replay, Verified, WhatIf
-from treegraft.policies.base import Policy
+from treegraft.policies import TreeGraft
 from treegraft.scheduler.choices import every_choice
 from treegraft.scheduler.dataset import Dataset
 from treegraft.scheduler.features import FEATURES
@@ -38,14 +38,18 @@ class Values:
     """The values along one run that was recorded at level `exhaustive`.
 
     `best[t]` is the least time in milliseconds to write what follows output token t. Errors: `NotRecorded` for a run
-    that cannot be replayed or has no cost curves.
+    of another policy, and one that cannot be replayed or has no cost curves.
     """
 
-    def __init__(self, whatif: WhatIf, policy: Policy | None = None) -> None:
+    def __init__(self, whatif: WhatIf, policy: TreeGraft | None = None) -> None:
         self.whatif = whatif
         self.policy = policy or whatif.policy
-        if not whatif.curves or whatif.constants.clock is None:
-            raise NotRecorded("the trace has no cost curves and clock, which values need; record it with "
+        if not isinstance(self.policy, TreeGraft):
+            raise NotRecorded(f"a trace of the policy {self.policy.name} has no calls to decide on; give traces that "
+                              "`treegraft values` recorded")
+        models = {TARGET, *(one.id for one in whatif.drafters if isinstance(one, RecordedDrafter))}
+        if not models <= whatif.curves.keys() or whatif.constants.clock is None:
+            raise NotRecorded("the trace has no clock or lacks cost curves, which values need; record it with "
                               "`treegraft values`")
         self.places = len(whatif.output) - 1
         self.leaves = [self._leaves(place) for place in range(self.places)]
