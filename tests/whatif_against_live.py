@@ -10,7 +10,6 @@ and over how many tokens each model ran.
 from __future__ import annotations
 
 import argparse
-import itertools
 
 import treegraft as tg
 from treegraft.analysis.whatif import Replay, WhatIf
@@ -18,7 +17,8 @@ from treegraft.prompts import bundled
 from treegraft.scheduler.files import load
 from treegraft.trace.runs import Run
 
-THRESHOLDS, BUDGETS = (-20.0, 0.0, 20.0), (16, 63)
+SETTINGS = ({"threshold": 0.0}, {"threshold": -60.0, "budget": 16, "survive_empty": True},
+            {"threshold": -120.0, "call_budget": 2, "survive_empty": True})
 
 
 def differences(replay: Replay, live: Run) -> list[str]:
@@ -44,20 +44,21 @@ def main() -> None:
     scheduler, drafters = load(options.scheduler), options.drafters.split(",")
     pair = tg.load("smollm2", dtype="float32")
     shared = {"drafters": drafters, "scheduler": scheduler, "max_new_tokens": options.new_tokens}
-    compared = rounds = 0
+    compared = rounds = calls = 0
     for prompt in bundled()[:: max(1, 64 // options.prompts)][: options.prompts]:
         text = prompt.conversation() if prompt.history else prompt.turns[0]
         whatif = WhatIf(tg.record(pair, text, tg.TreeGraft(schedule="always", survive_empty=True), level="exhaustive",
                                   **shared).run)
         whatif.use(scheduler)
-        for threshold, budget, survive in itertools.product(THRESHOLDS, BUDGETS, (False, True)):
-            policy = tg.TreeGraft(threshold=threshold, budget=budget, survive_empty=survive)
+        for settings in SETTINGS:
+            policy = tg.TreeGraft(**settings)
             live, replay = tg.record(pair, text, policy, **shared).run, whatif.replay(policy)
             found = differences(replay, live) + (["text"] if live.output != whatif.output else [])
             compared, rounds = compared + 1, rounds + len(live.rounds)
             if found:
-                print(f"{prompt.id}: threshold {threshold}, budget {budget}, survive_empty {survive}: {found}")
-        print(f"{prompt.id}: {compared} runs compared so far, {rounds} rounds", flush=True)
+                print(f"{prompt.id}: {settings}: {', '.join(found)} differ")
+            calls += replay.calls
+        print(f"{prompt.id}: {compared} runs compared so far, {rounds} rounds, {calls} calls", flush=True)
 
 
 if __name__ == "__main__":
