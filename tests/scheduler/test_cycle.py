@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 import treegraft as tg
 from tests.models.tiny_folders import save_llama
 from treegraft import cli
+from treegraft.scheduler import survey
 from treegraft.scheduler.files import load
 from treegraft.scheduler.survey import COSTS
 
@@ -67,6 +68,23 @@ def test_values_are_recorded_once(place, recorded):
     assert result.exit_code == 0, result.output
     after = [file.stat().st_mtime_ns for file in files]
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, True, False, True]
+
+
+@pytest.mark.parametrize("place_of_it", ["on_round", "on_probe"])
+def test_an_interrupted_prompt_is_recorded_again(place, tmp_path, monkeypatch, place_of_it):
+    """An interrupt ends a recording in good order: what it leaves must not be taken for a whole trace."""
+    def record(*arguments, index, **options):
+        def stop(*_):
+            if index == 1:
+                raise KeyboardInterrupt
+        return tg.record(*arguments, index=index, **options, **{place_of_it: stop})
+    monkeypatch.setattr(survey, "record", record)
+    result = record_values(place, tmp_path / "values")
+    assert result.exit_code == 130
+    assert [file.name for file in sorted((tmp_path / "values").iterdir())] == ["0000.jsonl.zst", COSTS]
+    monkeypatch.undo()
+    result = record_values(place, tmp_path / "values")
+    assert "4 of 4 prompts recorded" in result.output
 
 
 def test_all_traces_share_the_costs_that_were_measured_first(recorded):

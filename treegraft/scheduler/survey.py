@@ -73,16 +73,22 @@ def survey(jobs: Sequence[Job], folder: Path, *, engine: str, workers: int) -> I
 
 
 def work(job: Job) -> tuple[bytes, str]:
-    """The trace of one prompt, or the reason why there is none. Runs in a worker, perhaps on another machine."""
+    """The trace of one prompt, or the reason why there is none. Runs in a worker, perhaps on another machine.
+
+    Raises `KeyboardInterrupt` where the recording was interrupted: part of a trace is no result.
+    """
     request = job.request
     pair, prompt = loaded(request), job.prompt
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, job.file)
             asked = prompt.conversation() if prompt.history else prompt.turns[0]
-            record(pair, asked, TreeGraft(**request.policy), drafters=list(request.drafters), out=path,
-                   max_new_tokens=request.max_new_tokens, costs=request.costs, level="exhaustive",
-                   group=job.prompt.group, index=job.number)
+            run = record(pair, asked, TreeGraft(**request.policy), drafters=list(request.drafters), out=path,
+                         max_new_tokens=request.max_new_tokens, costs=request.costs, level="exhaustive",
+                         group=job.prompt.group, index=job.number).run
+            probed = sum(drafter.scores_tokens for drafter in pair.drafters.values())
+            if run.end.reason == "interrupted" or len(run.probes) < probed * (len(run.output) - 1):
+                raise KeyboardInterrupt
             return path.read_bytes(), ""
     except (RunError, PromptError) as error:
         return b"", str(error)
