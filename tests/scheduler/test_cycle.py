@@ -81,10 +81,36 @@ def test_an_interrupted_prompt_is_recorded_again(place, tmp_path, monkeypatch, p
     monkeypatch.setattr(survey, "record", record)
     result = record_values(place, tmp_path / "values")
     assert result.exit_code == 130
-    assert [file.name for file in sorted((tmp_path / "values").iterdir())] == ["0000.jsonl.zst", COSTS]
+    assert [file.name for file in sorted((tmp_path / "values").iterdir())] == ["0000.jsonl.zst", COSTS, survey.SURVEY]
     monkeypatch.undo()
     result = record_values(place, tmp_path / "values")
     assert "4 of 4 prompts recorded" in result.output
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (("--set", "budget=8"), "begun with other policy"), (("--max-new-tokens", 9), "begun with other max_new_tokens"),
+    (("--set", "lookup.ngram=3"), "begun with other drafters"), (("--prompt-file", "other.json"), "other prompts")])
+def test_a_folder_belongs_to_one_set_of_prompts_and_settings(place, recorded, options, words):
+    (place / "other.json").write_text(json.dumps(PROMPTS[::-1]))
+    result = record_values(place, "values", *(place / one if one == "other.json" else one for one in options))
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+def test_more_or_fewer_of_the_same_prompts_go_on(place, tmp_path):
+    for limit in (1, 2, 1):
+        result = record_values(place, tmp_path / "values", "--limit", limit)
+        assert result.exit_code == 0, result.output
+    assert len(list((tmp_path / "values").glob("*.zst"))) == 2
+    assert len(json.loads((tmp_path / "values" / survey.SURVEY).read_text())["prompts"]) == 2
+    (tmp_path / "values" / survey.SURVEY).write_text("[]")
+    assert "is damaged" in record_values(place, tmp_path / "values").output
+
+
+def test_values_cannot_be_written_into_a_file(place, tmp_path):
+    (tmp_path / "values").write_text("")
+    result = record_values(place, tmp_path / "values")
+    assert (result.exit_code, type(result.exception)) == (2, SystemExit)
 
 
 def test_all_traces_share_the_costs_that_were_measured_first(recorded):
@@ -154,8 +180,11 @@ def test_whatif_says_what_was_not_recorded(place, recorded):
 
 
 @pytest.mark.parametrize(("arguments", "words"), [
-    (("--drafter", "lookup"), "takes two"), (("--set", "schedule=maybe"), "schedule was 'maybe'")])
+    (("--drafter", "lookup"), "takes two"),
+    (("--drafter", "{strong}", "--drafter", "lookup"), "cannot fill the role 'strong'"),
+    (("--set", "schedule=maybe"), "schedule was 'maybe'")])
 def test_values_refuses_in_plain_words(place, arguments, words):
+    arguments = [argument.format(strong=place / "strong") for argument in arguments]
     result = treegraft("values", "--target", place / "target", "--out", place / "none", *arguments)
     assert result.exit_code == 2
     assert words in result.output

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,15 +62,17 @@ def values(
     specs = drafter_specs(target, names, of_drafters)
     if len(specs) != len(TreeGraft.roles):
         fail(f"--drafter was given {len(names)} times; treegraft takes two: the weak drafter, then the strong one.")
-    out.mkdir(parents=True, exist_ok=True)
     options = {"dtype": dtype, "device": device}
     pair = load_pair(target, names, of_drafters, **options)
-    from treegraft.scheduler.survey import Request, curves
+    from treegraft.run import RunError
+    from treegraft.scheduler.survey import Request, claim, curves
 
-    with resumable():
-        costs = curves(pair, policy, list(specs), out)
-        run_survey(Request(target, specs, policy.settings, max_new_tokens, costs, options), prompts, out, engine,
-                   workers)
+    request = Request(target, specs, policy.settings, max_new_tokens, (), options)
+    with interruptible("what is finished is kept; the same command goes on from there."):
+        with refusing(RunError, OSError):
+            claim(request, prompts, out)
+            request = replace(request, costs=curves(pair, policy, list(specs), out))
+        run_survey(request, prompts, out, engine, workers)
 
 
 def run_survey(request: Request, prompts: Sequence[Prompt], out: Path, engine: str, workers: int) -> None:
@@ -110,7 +112,8 @@ def distill_scheduler(
     from treegraft.scheduler.report import report
     from treegraft.trace import TraceError
 
-    with refusing(NotRecorded, DatasetError, SchedulerError, SettingError, TraceError), resumable():
+    refusals = (NotRecorded, DatasetError, SchedulerError, SettingError, TraceError, OSError)
+    with refusing(*refusals), interruptible("run the command again."):
         known = read_values(folders, settings or [])
         first_test = len(known)
         known += read_values(test, settings or []) if test else []
@@ -122,7 +125,7 @@ def distill_scheduler(
         sides = [[known[number] for number in sorted(set(part.prompt.tolist()))] for part in (learn, kept)]
         outcome = report(scheduler, kept)
         save(scheduler, out)
-    tell(out, scheduler, outcome, *sides, rows)
+        tell(out, scheduler, outcome, *sides, rows)
 
 
 def read_values(folders: Sequence[Path], settings: Sequence[str]) -> list[Values]:
@@ -191,12 +194,12 @@ def tell(out: Path, scheduler: Scheduler, outcome: Report, learn: Sequence[Value
 
 
 @contextmanager
-def resumable() -> Iterator[None]:
+def interruptible(advice: str) -> Iterator[None]:
     """End on Ctrl-C with a word on how to go on."""
     try:
         yield
     except KeyboardInterrupt:
-        say("interrupted: ", "yellow", "what is finished is kept; the same command goes on from there.")
+        say("interrupted: ", "yellow", advice)
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -3,6 +3,8 @@ among workers."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +25,8 @@ from treegraft.trace.records import CostCurve
 
 COSTS = "costs.json"
 """Beside the traces: the cost curves that all of them share, measured before the first and alone."""
+SURVEY = "survey.json"
+"""Beside the traces: what was asked for."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,39 @@ class Job:
 
     def __str__(self) -> str:
         return f"prompt {self.prompt.id}"
+
+
+def claim(request: Request, prompts: Sequence[Prompt], folder: Path) -> None:
+    """Make `folder`, and note there what it is for: its files are told apart by the prompts' numbers alone.
+
+    Errors: `RunError` for a folder of other prompts (more or fewer of the same are no others) or other settings.
+    """
+    path, asked = folder / SURVEY, described(request, prompts)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        before = json.loads(path.read_bytes()) if path.exists() else {}
+        known = before.get("prompts", [])
+        shared = min(len(known), len(prompts))
+        same = asked["prompts"][:shared] == known[:shared]
+        expected = asked | ({"prompts": known} if same else {})
+        other = [name for name, value in expected.items() if before and before.get(name) != value]
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RunError(f"{path} is damaged ({error}); give another --out, or remove the folder.") from None
+    if other:
+        raise RunError(f"{folder} was begun with other {' and '.join(other)}; give another --out, or the same options.")
+    if len(known) < len(prompts):
+        part = folder / f".{SURVEY}.part"
+        part.write_text(json.dumps(asked, indent=1) + "\n")
+        part.replace(path)
+
+
+def described(request: Request, prompts: Sequence[Prompt]) -> dict[str, Any]:
+    """What a survey is about, as JSON holds it; prompts by a digest."""
+    drafters = {name: [spec.kind, str(spec.weights or ""), spec.settings] for name, spec in request.drafters.items()}
+    digests = [hashlib.sha256(json.dumps(prompt.conversation()).encode()).hexdigest()[:16] for prompt in prompts]
+    return json.loads(json.dumps({
+        "target": request.target, "drafters": drafters, "policy": dict(request.policy),
+        "max_new_tokens": request.max_new_tokens, "load_options": dict(request.load_options), "prompts": digests}))
 
 
 def missing(request: Request, prompts: Sequence[Prompt], folder: Path) -> list[Job]:
