@@ -99,11 +99,15 @@ class Answers:
                         for place, node in zip(tried.tolist(), children[tried].tolist(), strict=True)]
 
     def logprobs(self, path: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
-        """Log-probs, in 1e-5 nats, of the `tokens` that follow the root and the nodes of `path`, one after each."""
+        """Log-probs, in 1e-5 nats, of the `tokens` that follow the root and the nodes of `path`, one after each.
+
+        They are worked out as `describe` does it, so that a replay scores by the very same numbers.
+        """
         rows = torch.from_numpy(np.searchsorted(self.order, np.append(0, path))).to(self.logits.device)
         logits = self.logits[rows].float()
-        chosen = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
-        return to_units((chosen - logits.logsumexp(-1)).cpu().double().numpy())
+        chosen = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0] - logits.logsumexp(-1)
+        chosen[-1] = logits[-1].log_softmax(-1)[tokens[-1]]
+        return to_units(chosen.cpu().double().numpy())
 
     def read(self, ranked: np.ndarray, rows: np.ndarray, argmax: torch.Tensor) -> Facts:
         """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`; see `read_facts`."""
