@@ -6,6 +6,7 @@ They are taken after the run, so they touch neither its times nor its caches.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -22,10 +23,15 @@ UNASKED = 1
 """Stands for a log-prob that was not asked for; real ones are not above 0."""
 
 
+class NotebookFull(Exception):
+    """The places that a drafter was asked about at one position are more than one tree can hold."""
+
+
 class Notebook(ScoringDrafter):
     """Asks a drafter about many trees at one position, everything once, and keeps its answers.
 
-    All places that it was asked about form one tree, by which the drafter knows them.
+    All places that it was asked about form one tree, by which the drafter knows them. Errors: `NotebookFull` for places
+    beyond its capacity; the answers until then stand.
     """
 
     name = "notebook"
@@ -79,6 +85,8 @@ class Notebook(ScoringDrafter):
             level = np.flatnonzero(tree.depth == depth)
             above = places[tree.parent[level]]
             places[level] = self._tree.add(above, tree.token[level], np.zeros(len(level), np.int64), self.id)
+            if (places[level] < 0).any():
+                raise NotebookFull
         return places
 
     def probe(self) -> Probe:
@@ -115,10 +123,11 @@ def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], con
             policy.draft(round)
             return sum(isinstance(event, Decide) for event in round.events)
 
-        if run.header.level == "exhaustive":
-            every_choice(draft)
-        else:
-            draft(())
+        with suppress(NotebookFull):  # the choices left are not recorded, and a replay that needs them says so
+            if run.header.level == "exhaustive":
+                every_choice(draft)
+            else:
+                draft(())
         yield from ((place + 1, len(output) - 1, notebook.probe()) for notebook in notebooks)
         here = {layer: every[context - 1: context] for layer, every in states.items()}
         committed = Committed(np.zeros(0, np.int64), output[place + 1: place + 2], here, logprobs[place: place + 1])
