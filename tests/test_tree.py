@@ -168,6 +168,16 @@ def test_memory_grows_with_the_tree():
     assert (tree.token[0], tree.score[-1], tree.proposers[-1]) == (3, -1, 0b10)
 
 
+def test_a_closed_tree_keeps_its_nodes_and_no_more_memory():
+    tree = DraftTree(3, 1, FIRST_ROWS)
+    tree.add(np.array([0, 0]), np.array([5, 6]), np.array([-1, -2]), 0)
+    before = [tree.token.tolist(), tree.parent.tolist(), tree.score.tolist(), tree.mask.tolist()]
+    tree.close()
+    assert [tree.token.tolist(), tree.parent.tolist(), tree.score.tolist(), tree.mask.tolist()] == before
+    assert (tree._columns.shape, tree._mask.shape) == ((6, 3), (3, 3))
+    assert tree.add(np.array([0, 1]), np.array([6, 7]), np.array([-2, -9]), 1).tolist() == [2, -1]
+
+
 @pytest.mark.parametrize(("parent", "logprob", "total"), [
     (0, -5, -5), (-7, -5, -12), (NEG_INF, -5, NEG_INF), (-7, NEG_INF, NEG_INF), (NEG_INF, NEG_INF, NEG_INF)])
 def test_path_scores(parent, logprob, total):

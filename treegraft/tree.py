@@ -128,6 +128,11 @@ class DraftTree:
         self._columns = np.pad(self._columns, ((0, 0), (0, more)))
         self._mask = np.pad(self._mask, (0, more))
 
+    def close(self) -> None:
+        """Take no more nodes, and give back the memory that was set aside for them."""
+        self.capacity = self.size
+        self._columns, self._mask = self._columns[:, : self.size].copy(), self.mask.copy()
+
     def child(self, node: int, token: int) -> int:
         """The child of `node` that holds `token`, -1 where there is none."""
         return self._nodes.get(node << 32 | token, -1)

@@ -167,6 +167,7 @@ class WhatIf:
         round = Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
                       forced)
         policy.draft(round)
+        round.tree.close()
         return Grown(tree=round.tree, decisions=tuple(one for one in round.events if isinstance(one, Decide)),
                      passes={drafter.id: drafter.passes for drafter in recorded},
                      read={drafter.id: drafter.read for drafter in recorded})
