@@ -90,6 +90,14 @@ def test_dense_recordings_of_other_policies(policy, name):
     same_rounds(WhatIf(run).replay(narrower), recorded([name], PROMPTS[1], narrower).run)
 
 
+@pytest.mark.parametrize("threshold", [-1000.0, 0.0])
+def test_dense_recordings_of_what_a_scheduler_chose(threshold):
+    """Calls alone, where the weak drafter runs a model too: it was never asked what a skip would have brought."""
+    policy = change(POLICY, threshold=threshold)
+    run = recorded(("eagle3", "strong"), PROMPTS[0], policy, level="dense", scheduler=made_scheduler()).run
+    same_rounds(WhatIf(run).replay(), run)
+
+
 def test_scores_of_generated_text_are_replayed():
     drafters = {"score_generated": True}
     policy = change(POLICY, schedule="1,2")

@@ -79,9 +79,9 @@ class RecordedDrafter(ScoringDrafter):
         here = self._here
         rows = [here.row.get(self._place(tree, node), -1) for node in nodes.tolist()]
         if min(rows) < 0 or k > here.k:
-            wanted = f"more than {here.k} next tokens" if k > here.k else "what it proposes in some branch"
-            raise NotRecorded(f"{wanted} of {self.label} behind {tree.context} tokens: record with wider settings, or "
-                              "with --level exhaustive")
+            wanted = f"more than {here.k} next tokens" if k > here.k > 0 else "the proposals in some branch"
+            raise NotRecorded(f"the trace lacks {wanted} of {self.label} behind {tree.context} tokens: record with "
+                              "wider settings, or with --level exhaustive")
         return here.best[rows, :k], here.best_logprobs[rows, :k]
 
     def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -91,8 +91,8 @@ class RecordedDrafter(ScoringDrafter):
         places = [self._place(tree, node) for node in nodes.tolist()]
         logprob = self._here.logprob[places]
         if (logprob > 0).any():
-            raise NotRecorded(f"the score of some token under {self.label} behind {tree.context} tokens: record with "
-                              "--level exhaustive")
+            raise NotRecorded(f"the trace lacks the score of some token under {self.label} behind {tree.context} "
+                              "tokens: record with --level exhaustive")
         return logprob, self._here.unreachable[places]
 
     def _place(self, tree: DraftTree, node: int) -> int:

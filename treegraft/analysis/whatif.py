@@ -191,10 +191,22 @@ class WhatIf:
     def choose(self, place: int, policy: Policy) -> tuple[bool, ...]:
         """The calls and skips that the policy itself decides on at an output position; empty where it has no choice.
 
-        A scheduler's margins do not depend on its threshold, so trees grown for one threshold serve all others.
+        Errors: `NotRecorded`.
         """
         if not policy.needs_scheduler:
             return ()
+        try:
+            return self._choose(place, policy)
+        except NotRecorded:
+            if not (self.constants.scheduler and self.constants.clock):
+                raise
+        # A dense trace holds what the scheduler chose, but not the skips that are tried before it.
+        chosen = self._grow(place, policy, ()).calls
+        return chosen + (False,) * (policy.layers - len(chosen))
+
+    def _choose(self, place: int, policy: Policy) -> tuple[bool, ...]:
+        """The scheduler's choices, layer by layer: its margins do not depend on its threshold, so trees grown for one
+        threshold serve all others."""
         choices: tuple[bool, ...] = (False,) * policy.layers
         for layer in range(policy.layers):
             decisions = self.grow(place, policy, choices).decisions
