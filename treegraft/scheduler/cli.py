@@ -66,7 +66,6 @@ def values(
     pair = load_pair(target, names, of_drafters, **options)
     from treegraft.run import RunError
     from treegraft.scheduler.survey import Request, claim, curves
-
     request = Request(target, specs, policy.settings, max_new_tokens, (), options)
     with interruptible("what is finished is kept; the same command goes on from there."):
         with refusing(RunError, OSError):
