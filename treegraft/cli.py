@@ -346,6 +346,8 @@ def whatif(
     call_budget: Annotated[str | None, typer.Option(help="Calls that the scheduler may make in a round.")] = None,
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUES", help="Values of any other setting of the policy.")] = None,
+    scheduler: Annotated[Path | None, typer.Option(
+        help="The folder of a scheduler that decides instead of the recorded one.")] = None,
     run: Annotated[int | None, typer.Option(help="Only this run of the trace, from 0.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
@@ -356,19 +358,24 @@ def whatif(
     from treegraft.analysis.recorded import NotRecorded
     from treegraft.analysis.sweep import as_dict, setting_of, sweep, values_of
     from treegraft.analysis.whatif import policy_of
+    from treegraft.scheduler.files import SchedulerError, load
     from treegraft.view.tables import run_title
     from treegraft.view.whatif_tables import sweep_table
 
     wanted = {"budget": budget, "depth": depth, "threshold": threshold, "call_budget": call_budget}
     wanted |= policy_settings(settings or [])
-    with opened(file) as trace, refusing(NotRecorded, SettingError), progress_bar() as progress:
+    with opened(file) as trace, refusing(NotRecorded, SettingError, SchedulerError), progress_bar() as progress:
         if run is not None and not 0 <= run < len(trace.runs):
             fail(f"--run was {run}; {file} has runs 0 to {len(trace.runs) - 1}.")
         runs = trace.runs if run is None else [trace.runs[run]]
         policy = policy_of(runs[0])
         found = {name: setting_of(policy, name) for name, text in wanted.items() if text is not None}
         values = {setting.name: values_of(wanted[name], setting) for name, setting in found.items()}
-        outcomes = sweep(runs, values, lambda done, of: progress("replaying", done / of))
+        if values.keys() & {"threshold", "call_budget"} and not ("schedule" in values or policy.needs_scheduler):
+            fail("--threshold and --call-budget are a scheduler's, and this trace was recorded with the schedule "
+                 f"{policy.schedule}: add --set schedule=scheduler, and --scheduler FOLDER to say which.")
+        outcomes = sweep(runs, values, load(scheduler) if scheduler else None,
+                         lambda done, of: progress("replaying", done / of))
     screen = console()
     if as_json:
         screen.out(json.dumps([as_dict(one) for one in outcomes], indent=2))

@@ -147,6 +147,14 @@ def test_a_run_is_decided_by_the_scheduler_and_replayed(place, scheduler):
     assert outcomes[0]["rounds"] == len(tg.open(out).runs[0].rounds)
 
 
+def test_another_scheduler_decides_in_a_replay(recorded, scheduler):
+    result = treegraft("whatif", recorded / "0000.jsonl.zst", "--scheduler", scheduler, "--set", "schedule=scheduler",
+                       "--threshold=-1e6,1e6", "--json")
+    assert result.exit_code == 0, result.output
+    always, eager, shy = json.loads(result.output)
+    assert (eager["calls"], shy["calls"]) == (always["calls"], 0)
+
+
 def test_a_policy_without_its_scheduler_says_what_to_do(place):
     result = treegraft("record", *models(place), "--policy", "treegraft", "--prompt", "hi", "--out", place / "x.jsonl")
     assert result.exit_code == 2
@@ -158,10 +166,12 @@ def test_a_policy_without_its_scheduler_says_what_to_do(place):
 @pytest.mark.parametrize(("options", "words"), [
     (("--budget", "0"), "budget was 0; allowed: 1 to 1023"), (("--budget", "8..2"), "LOW..HIGH"),
     (("--set", "width=3"), "has no width"), (("--depth", "x"), "layers was 'x'"),
-    (("--set", "schedule=1..3"), "takes no range"), (("--run", "7"), "has runs 0 to 0"),
+    (("--set", "schedule=1..3"), "takes no range"), (("--threshold", "1,2"), "add --set schedule=scheduler"),
+    (("--scheduler", "nowhere"), "There is no scheduler in nowhere"), (("--run", "7"), "has runs 0 to 0"),
     (("--set", "lookup.ngram=3"), "only settings of the policy can be changed"),
     (("--budget", f"1..{'9' * 400}"), "allowed: 1 to 1023"),
-    (("--threshold=-1..1:9999", "--budget", "1..1023:9999"), "10228977 combinations; allowed: 1000")])
+    (("--set", "schedule=scheduler", "--threshold=-1..1:9999", "--budget", "1..1023:9999"),
+     "10228977 combinations; allowed: 1000")])
 def test_whatif_refuses_in_plain_words(recorded, options, words):
     result = treegraft("whatif", recorded / "0000.jsonl.zst", *options)
     assert result.exit_code == 2

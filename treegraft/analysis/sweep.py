@@ -13,6 +13,7 @@ from treegraft.analysis.metrics import ratio
 from treegraft.analysis.recorded import NotRecorded
 from treegraft.analysis.whatif import Replay, WhatIf, change
 from treegraft.policies.base import Policy
+from treegraft.scheduler.network import Scheduler
 from treegraft.settings import Setting, SettingError, settings_of
 from treegraft.trace.runs import Run
 
@@ -72,9 +73,10 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
             "estimated_tokens_per_second": outcome.tokens_per_second}
 
 
-def sweep(runs: Iterable[Run], values: Mapping[str, Sequence[Any]],
+def sweep(runs: Iterable[Run], values: Mapping[str, Sequence[Any]], scheduler: Scheduler | None = None,
           on_step: Callable[[int, int], None] = lambda done, of: None) -> list[Outcome]:
-    """The runs under every combination of the `values` of settings; first of all as they were recorded.
+    """The runs under every combination of the `values` of settings, where `scheduler` decides instead of the recorded
+    one; first of all as they were recorded.
 
     Errors: `SettingError` for a setting that the policy does not have, or too many combinations.
     """
@@ -83,8 +85,10 @@ def sweep(runs: Iterable[Run], values: Mapping[str, Sequence[Any]],
         raise SettingError(f"these are {count} combinations; allowed: {MOST}. Give fewer values.")
     whatifs = [WhatIf(run) for run in runs]
     combinations = [dict(zip(values, choice, strict=True)) for choice in itertools.product(*values.values())]
-    outcomes = []
-    for done, settings in enumerate([{}, *(one for one in combinations if one)]):
+    outcomes = [outcome(whatifs, {})]
+    for whatif in whatifs if scheduler else ():
+        whatif.use(scheduler)
+    for done, settings in enumerate(one for one in combinations if one):
         on_step(done, len(combinations))
         outcomes.append(outcome(whatifs, settings))
     return outcomes

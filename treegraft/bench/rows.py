@@ -23,11 +23,21 @@ from treegraft.engine import decode, prefill
 from treegraft.models import Pair
 from treegraft.models.target import Target
 from treegraft.policies import POLICIES, Policy
-from treegraft.run import RunError, choose_drafters, constants_for, context_size, forwards, measure_costs, record
+from treegraft.run import (
+    RunError,
+    choose_drafters,
+    constants_for,
+    context_size,
+    find_scheduler,
+    forwards,
+    measure_costs,
+    record,
+)
 from treegraft.settings import SettingError
 from treegraft.stop import Stop
 
-DEFAULT_POLICIES = ("plain", "chain", "lookup", "eagle2", "eagle2:budget=15,top_k=4,depth=4")
+DEFAULT_POLICIES = ("plain", "chain", "lookup", "eagle2", "eagle2:budget=15,top_k=4,depth=4", "treegraft@lookup+strong",
+                    "treegraft@lookup+eagle3")
 """What is measured unless the user names policies; those that the pair has no drafter for are left out."""
 
 PROMPT_LOOKUP_TOKENS = 10
@@ -205,7 +215,7 @@ def build_rows(pair: Pair, policies: Sequence[str], max_new_tokens: int, folder:
         if any(row.name == text for row in rows):
             raise BenchError(f"--policy {text} was given twice; name each policy once.")
         policy, drafters, its_pair = parse_policy(text, pair)
-        choose_drafters(its_pair, policy, drafters)
+        check_policy(its_pair, policy, drafters)
         rows += [PolicyRow(text, its_pair, policy, drafters, max_new_tokens),
                  RecordedRow(text, its_pair, policy, drafters, max_new_tokens, folder)]
     return rows
@@ -216,10 +226,17 @@ def fitting(pair: Pair) -> Iterator[str]:
     for text in DEFAULT_POLICIES:
         policy, drafters, _ = parse_policy(text, pair)
         try:
-            choose_drafters(pair, policy, drafters)
+            check_policy(pair, policy, drafters)
         except RunError:
             continue
         yield text
+
+
+def check_policy(pair: Pair, policy: Policy, drafters: Sequence[str] | None) -> None:
+    """Errors: `RunError` for a policy that the pair has no drafters or no scheduler for."""
+    chosen = choose_drafters(pair, policy, drafters)
+    if policy.needs_scheduler:
+        find_scheduler(None, pair.target.name, chosen)
 
 
 def parse_policy(text: str, pair: Pair) -> tuple[Policy, list[str] | None, Pair]:
