@@ -178,6 +178,13 @@ def test_whatif_refuses_in_plain_words(recorded, options, words):
     assert words in result.output
 
 
+def test_a_combination_that_the_policy_refuses_is_a_row(recorded):
+    result = treegraft("whatif", recorded / "0000.jsonl.zst", "--depth", "2,3", "--set",
+                       "schedule=never,3")
+    assert result.exit_code == 0, result.output
+    assert result.output.count("not recorded: schedule was '3'") == 1
+
+
 def test_whatif_says_what_was_not_recorded(place, recorded):
     result = treegraft("whatif", recorded / "0000.jsonl.zst", "--set", "top_k=2,9", "--depth", "1..3")
     assert result.exit_code == 0, result.output

@@ -76,9 +76,9 @@ def as_dict(outcome: Outcome) -> dict[str, Any]:
 def sweep(runs: Iterable[Run], values: Mapping[str, Sequence[Any]], scheduler: Scheduler | None = None,
           on_step: Callable[[int, int], None] = lambda done, of: None) -> list[Outcome]:
     """The runs under every combination of the `values` of settings, where `scheduler` decides instead of the recorded
-    one; first of all as they were recorded.
+    one; first of all as they were recorded. What the policy refuses is an outcome with a `problem`.
 
-    Errors: `SettingError` for a setting that the policy does not have, or too many combinations.
+    Errors: `SettingError` for too many combinations.
     """
     count = math.prod(map(len, values.values()))
     if count > MOST:
@@ -95,10 +95,10 @@ def sweep(runs: Iterable[Run], values: Mapping[str, Sequence[Any]], scheduler: S
 
 
 def outcome(whatifs: Sequence[WhatIf], settings: Mapping[str, Any]) -> Outcome:
-    """The runs under some settings. Errors: `SettingError`."""
+    """The runs under some settings, or why they cannot be replayed."""
     try:
         return Outcome(settings, [whatif.replay(change(whatif.policy, **settings)) for whatif in whatifs])
-    except NotRecorded as error:
+    except (NotRecorded, SettingError) as error:
         return Outcome(settings, problem=str(error))
 
 
@@ -109,7 +109,10 @@ def values_of(text: str, setting: Setting) -> list[Any]:
     """
     span = re.fullmatch(r"(.+)\.\.([^:]+)(?::(\d{1,4}))?", text)
     if span is None:
-        return [setting.parse(one) for one in text.split(",")]
+        listed = [setting.parse(one) for one in text.split(",")]
+        for value in listed:
+            setting.check(value)
+        return listed
     if setting.type not in (int, float):
         raise SettingError(f"{setting.name} was {text!r}; it takes no range. Allowed: a list of {setting.allowed}.")
     low, high = (setting.parse(end) for end in span.groups()[:2])
