@@ -73,7 +73,7 @@ def test_output_equals_plain_greedy_decoding(pair, references, name, drafters):
     (["lookup", "eagle3"], {"schedule": "always"}), (["lookup", "eagle3"], {"schedule": "2", "survive_empty": True}),
     (["eagle3", "strong"], {"schedule": "1,3"})], ids=str)
 def test_output_of_treegraft_equals_plain_greedy_decoding(pair, references, drafters, settings):
-    for prompt, reference in list(references.items())[1:5]:
+    for prompt, reference in list(references.items())[1:4:2]:
         run = tg.record(pair, prompt, policy=tg.TreeGraft(budget=40, **settings), drafters=drafters,
                         scheduler=made_scheduler(), max_new_tokens=NEW_TOKENS).run
         assert_same_text(pair.target.model, run.header.prompt.tokens, run.output, reference)
@@ -88,12 +88,11 @@ def test_what_ifs_equal_live_runs(pair, drafters, prompts):
     round."""
     shared = {"drafters": drafters, "scheduler": made_scheduler(), "max_new_tokens": 32}
     for prompt in prompts:
-        recorded = tg.record(pair, prompt, policy=tg.TreeGraft(schedule="always", survive_empty=True),
-                             level="exhaustive", **shared).run
+        recorded = tg.record(pair, prompt, policy=tg.TreeGraft(schedule="always"), level="exhaustive", **shared).run
         whatif = WhatIf(recorded)
         whatif.use(made_scheduler())
         for threshold, budget in ((0.0, 63), (-0.4, 20)):
-            policy = tg.TreeGraft(threshold=threshold, budget=budget, survive_empty=True)
+            policy = tg.TreeGraft(threshold=threshold, budget=budget)
             live = tg.record(pair, prompt, policy=policy, **shared).run
             assert live.header.clock == recorded.header.clock
             assert live.output == recorded.output
