@@ -49,7 +49,8 @@ def made_scheduler(seed: int = 1) -> Scheduler:
     random = np.random.default_rng(seed)
     layers = list(zip(WIDTHS[1:], WIDTHS, strict=False))
     return Scheduler(
-        name="random", mean=np.zeros(len(FEATURES)), std=np.full(len(FEATURES), 3.0), margin_mean=0.0, margin_std=1.0,
+        name="random", mean=np.zeros(len(FEATURES)), margin_mean=0.0, margin_std=1.0,
+        std=np.array([1000.0 if feature.endswith("_ms") else 3.0 for feature in FEATURES]),
         weights=tuple(random.normal(size=shape) / shape[1] ** 0.5 for shape in layers),
         biases=tuple(np.zeros(shape[0]) for shape in layers))
 
