@@ -93,7 +93,7 @@ def test_what_ifs_equal_live_runs(pair, drafters, prompts):
         whatif.use(made_scheduler())
         for threshold, budget in ((0.0, 63), (-0.4, 20)):
             policy = tg.TreeGraft(threshold=threshold, budget=budget)
-            live = tg.record(pair, prompt, policy=policy, **shared).run
+            live = tg.record(pair, prompt, policy=policy, clock=recorded.header.clock, **shared).run
             assert live.header.clock == recorded.header.clock
             assert live.output == recorded.output
             same_rounds(whatif.replay(policy), live)

@@ -47,12 +47,14 @@ def main() -> None:
     compared = rounds = calls = 0
     for prompt in bundled()[:: max(1, 64 // options.prompts)][: options.prompts]:
         text = prompt.conversation() if prompt.history else prompt.turns[0]
-        whatif = WhatIf(tg.record(pair, text, tg.TreeGraft(schedule="always", survive_empty=True), level="exhaustive",
-                                  **shared).run)
+        recorded = tg.record(pair, text, tg.TreeGraft(schedule="always", survive_empty=True), level="exhaustive",
+                             **shared).run
+        whatif = WhatIf(recorded)
         whatif.use(scheduler)
         for settings in SETTINGS:
             policy = tg.TreeGraft(**settings)
-            live, replay = tg.record(pair, text, policy, **shared).run, whatif.replay(policy)
+            live = tg.record(pair, text, policy, clock=recorded.header.clock, **shared).run
+            replay = whatif.replay(policy)
             found = differences(replay, live) + (["text"] if live.output != whatif.output else [])
             compared, rounds = compared + 1, rounds + len(live.rounds)
             if found:

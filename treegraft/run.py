@@ -7,7 +7,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -62,7 +62,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
            drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
            max_new_tokens: int = 256, max_context: int | None = None, stop: str | Sequence[str] = (), raw: bool = False,
            group: str = "", index: int = 0, turn: int = 0, costs: bool | Sequence[records.CostCurve] = True,
-           scheduler: str | Path | Scheduler | None = None, level: str = "run",
+           scheduler: str | Path | Scheduler | None = None, clock: records.Clock | None = None, level: str = "run",
            on_round: Callable[[TracedRound], None] | None = None,
            on_probe: Callable[[int, int], None] | None = None) -> Recording:
     """Decode `prompt` (text, or chat messages) with `policy` and record it.
@@ -71,7 +71,8 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
     `stop` is one text or several that end the answer. `costs` measures how long forwards over 1 to 64 tokens take,
     once a pair, for the header, or gives the curves. `scheduler` (or the folder of one) decides for a policy that asks
-    for it; by default the one that comes with the pair. `level` also takes probes after the run, for exact what-ifs:
+    for it; by default the one that comes with the pair. `clock` decides in place of the measured costs, so that a run
+    can be repeated. `level` also takes probes after the run, for exact what-ifs:
     what the drafters would have said at every output position (`dense`), under every choice of calls (`exhaustive`).
     `on_round` is called after every round, `on_probe` after every probed position with its number and how many there
     are; either may raise `KeyboardInterrupt` to stop, and what was recorded until then is kept.
@@ -98,6 +99,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         if costs is True or (timed and not header.costs):
             header.costs = measure_costs(target, chosen)
         constants = constants_for(pair, len(tokens), policy, chosen, header.costs, scheduler, timed=timed)
+        constants = replace(constants, clock=clock or constants.clock)
         header.clock = constants.clock
         header.scheduler = describe(constants.scheduler) if constants.scheduler else None
         if out is not None:

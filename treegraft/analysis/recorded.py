@@ -41,7 +41,7 @@ class RecordedDrafter(ScoringDrafter):
 
     def __init__(self, info: DrafterInfo, probes: Iterable[Probe], max_context: int) -> None:
         self.id = info.id
-        self.label_ = info.name
+        self._label = info.name
         self.kind = info.kind
         self._limit = min(max_context, info.context_limit or max_context)
         self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
@@ -49,7 +49,7 @@ class RecordedDrafter(ScoringDrafter):
 
     @property
     def label(self) -> str:
-        return self.label_
+        return self._label
 
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
         """There is nothing to read."""
@@ -68,11 +68,6 @@ class RecordedDrafter(ScoringDrafter):
         self.passes: list[int] = []
         self.read: set[int] = set()
         self._places = [0]
-
-    def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
-        if tree.positions[nodes].max() < self._limit:
-            return ""
-        return f"{self.label} is at the end of its context of {self._limit} tokens"
 
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._read(tree, nodes)

@@ -12,7 +12,7 @@ from transformers import DynamicCache
 
 from treegraft.bench.rows import PolicyRow, Row
 from treegraft.bench.samples import BARE, ENGINE, VERIFY, ForwardTime
-from treegraft.drafters.base import Drafter, Prefilled
+from treegraft.drafters.base import Committed, Drafter, Prefilled
 from treegraft.engine import prefill
 from treegraft.models import Pair
 from treegraft.models.cache import cache_argument
@@ -135,7 +135,7 @@ def drafter_forwards(name: str, drafter: Drafter, prefilled: Prefilled, repeat: 
     for forward in drafter.read_forwards():
         if forward.tokens:  # a drafter may know the root already
             yield ForwardTime(name, forward.tokens, repeat, forward.microseconds)
-    drafter.commit(tree, np.zeros(0, np.int64), [], {})
+    drafter.commit(tree, Committed(np.zeros(0, np.int64), []))
 
 
 def model_drafters(rows: Sequence[Row]) -> dict[str, Drafter]:
@@ -143,7 +143,7 @@ def model_drafters(rows: Sequence[Row]) -> dict[str, Drafter]:
     found = {}
     for row in rows:
         if isinstance(row, PolicyRow):
-            for drafter in choose_drafters(row.pair, row.policy, None):
+            for drafter in choose_drafters(row.pair, row.policy, row.drafters):
                 if drafter.parameters:
                     found.setdefault(describe_drafter(drafter), drafter)
     return found

@@ -148,14 +148,18 @@ class Drafter(Configurable, ABC):
 class ScoringDrafter(Drafter):
     """A drafter that gives every token a probability. Log-probs are integers in 1e-5 nats, rounded once, here.
 
-    It reads a node at most once a round, however often it is asked.
+    It reads a node at most once a round, however often it is asked. `_limit` is how many tokens of the present text it
+    can read; `begin` sets it.
     """
 
     scores_tokens: ClassVar[bool] = True
+    _limit: int
 
-    @abstractmethod
     def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
         """Why it cannot read these nodes, empty where it can."""
+        if tree.positions[nodes].max() < self._limit:
+            return ""
+        return f"{self.label} is at the end of its context of {self._limit} tokens"
 
     @abstractmethod
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -113,11 +113,6 @@ class LM(ScoringDrafter):
     def context_limit(self) -> int:
         return position_limit(self.model.config) or 0
 
-    def limits(self, tree: DraftTree, nodes: np.ndarray) -> str:
-        if tree.positions[nodes].max() < self._limit:
-            return ""
-        return f"{self.label} is at the end of its context of {self._limit} tokens"
-
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._read(tree, nodes)
         return self._scores.best(nodes, k)
