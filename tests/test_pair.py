@@ -9,7 +9,7 @@ import torch
 import treegraft as tg
 from tests.analysis.recordings import made_scheduler
 from tests.analysis.test_whatif import same_rounds
-from tests.test_engine import assert_same_text, plain_generate
+from tests.decoding import assert_same_text, plain_generate
 from treegraft.analysis.whatif import WhatIf
 from treegraft.policies import POLICIES
 from treegraft.run import RunError

@@ -12,6 +12,7 @@ from treegraft.drafters.base import Committed, Drafter, Prefilled
 from treegraft.models.target import Answers, Target
 from treegraft.policies.base import NO_CONSTANTS, Constants, Policy, Round
 from treegraft.stop import Stop
+from treegraft.trace.records import Learn
 from treegraft.tree import DraftTree
 from treegraft.verify import accept_greedy
 
@@ -21,7 +22,7 @@ class Step:
     """One finished round: what was drafted, what the target answered, what was accepted.
 
     `path` are the accepted nodes, `tokens` their tokens and the bonus; the first `taken` of them belong to the text.
-    `seconds` is the wall time of each phase.
+    `learned` is what drafters learned from it, `seconds` the wall time of each phase.
     """
 
     round: Round
@@ -29,6 +30,7 @@ class Step:
     path: np.ndarray
     tokens: list[int]
     taken: int
+    learned: list[Learn] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
 
@@ -51,6 +53,7 @@ def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefille
     """
     root, context = prefilled.root, len(prefilled.prompt) + 1
     reads_logprobs = any(drafter.reads_logprobs for drafter in drafters)
+    verify_k = max((drafter.verify_k for drafter in drafters), default=0)
     stop.take([root])
     while not stop.reason:
         clock = Phases()
@@ -63,12 +66,13 @@ def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefille
         path, bonus = accept_greedy(tree, round.kept, answers.argmax)
         clock.lap("accept")
         tokens = [*tree.token[path].tolist(), bonus]
-        states = target.commit(tree, round.kept, path)
-        logprobs = answers.logprobs(path, tokens) if reads_logprobs else None
-        for drafter in drafters:
-            drafter.commit(tree, Committed(path, tokens, states, logprobs))
+        committed = Committed(
+            path, tokens, states=target.commit(tree, round.kept, path),
+            logprobs=answers.logprobs(path, tokens) if reads_logprobs else None,
+            verified=round.kept, best=answers.best(verify_k) if verify_k else np.zeros((0, 0), np.int64))
+        learned = [drafter.commit(tree, committed) for drafter in drafters]
         clock.lap("commit")
-        yield Step(round, answers, path, tokens, stop.take(tokens), clock.seconds)
+        yield Step(round, answers, path, tokens, stop.take(tokens), [one for one in learned if one], clock.seconds)
         root, context = bonus, context + len(tokens)
 
 

@@ -55,14 +55,16 @@ class Recorder:
             times = {phase: round(seconds * 1e6) for phase, seconds in step.seconds.items()}
             record = Round(
                 index=len(self._rounds), context=tree.context, root=nodes.token[0], nodes=nodes,
-                events=[*step.round.events, verify, accept], times=times | {"total": sum(times.values())},
+                events=[*step.round.events, verify, accept, *step.learned],
+                times=times | {"total": sum(times.values())},
                 forwards=forwards, kv=cached, note=step.round.note)
-            self._know(nodes.token, verify.argmax, *(walked.tokens for walked in verify.walk))
+            self._know(nodes.token, verify.argmax, *(walked.tokens for walked in verify.walk),
+                       *(set(learn.successors) - {-1} for learn in step.learned))
             self._write(record)
             self._rounds.append(record)
 
     def probe(self, probe: Probe) -> None:
-        self._know(probe.token, probe.best)
+        self._know(probe.token, set(probe.best) - {-1})
         self.run.probes.append(probe)
         self._write(probe)
 

@@ -224,7 +224,7 @@ def choose_drafters(pair: Pair, policy: Policy, names: Sequence[str] | None) -> 
     chosen: list[Drafter] = []
     for place, role in enumerate(policy.roles):
         fitting = {name: drafter for name, drafter in pair.drafters.items()
-                   if role.scores_tokens in (None, drafter.scores_tokens) and drafter not in chosen}
+                   if role.fits(drafter.name, drafter.scores_tokens) and drafter not in chosen}
         name = names[place] if names is not None else next(iter(fitting), None)
         if name not in fitting:
             known = ", ".join(pair.drafters) or "none"
@@ -260,7 +260,8 @@ def describe_run(pair: Pair, policy: Policy, drafters: Sequence[Drafter], prompt
             device=str(target.device), vocab_size=target.vocab_size, context_limit=target.context_limit,
             parameters=target.parameters),
         drafters=[DrafterInfo(id=d.id, kind=d.name, name=d.label, parameters=d.parameters, state=d.state,
-                              proposes=d.proposes, context_limit=d.context_limit, settings=d.settings)
+                              proposes=d.proposes, context_limit=d.context_limit, memory=d.memory,
+                              settings=d.settings)
                   for d in drafters],
         policy=records.PolicyInfo(name=policy.name, settings=policy.settings, drafters=[d.id for d in drafters]),
         prompt=prompt, host=describe_host())

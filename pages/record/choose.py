@@ -9,7 +9,8 @@ from typing import Any
 
 import streamlit as st
 
-from treegraft.models.pairs import PAIRS
+from treegraft.drafters import WITH_MODEL
+from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
 from treegraft.policies import POLICIES, Policy
 from treegraft.policies.base import Role
 from treegraft.prompts import Prompt, bundled
@@ -25,17 +26,17 @@ KEEP = {"persist_state": "session"}
 
 @dataclass(frozen=True)
 class Models:
-    """A target (a pair's name, hub id, folder or GGUF file), and its drafters by name: whether each scores tokens, and
-    what it is. `load` are the drafters to load, None for those of the named pair."""
+    """A target (a pair's name, hub id, folder or GGUF file), and its drafters by name. `load` are those to load, None
+    for all of the named pair."""
 
     target: str
-    drafters: dict[str, tuple[bool, str]]
+    drafters: dict[str, DrafterSpec]
     load: tuple[str, ...] | None = None
 
     def fitting(self, role: Role, taken: Sequence[str]) -> list[str]:
         """The drafters that can fill a role, those `taken` by others left out."""
-        return [name for name, (scores, _) in self.drafters.items()
-                if role.scores_tokens in (None, scores) and name not in taken]
+        return [name for name, spec in self.drafters.items()
+                if role.fits(spec.kind, spec.kind in WITH_MODEL) and name not in taken]
 
 
 def choose_models() -> Models:
@@ -43,14 +44,13 @@ def choose_models() -> Models:
     name = st.selectbox("Target", [*PAIRS, OTHER], key="pair", **KEEP)
     if name in PAIRS:
         st.caption(PAIRS[name].help)
-        drafters = {key: (spec.weights is not None, spec.help) for key, spec in PAIRS[name].drafters.items()}
-        return Models(name, drafters)
+        return Models(name, PAIRS[name].drafters)
     target = st.text_input("Target model", key="target", placeholder="hub id, folder or .gguf file", **KEEP)
     drafter = st.text_input("Drafter model", key="drafter", placeholder="hub id, folder or .gguf file", **KEEP,
                             help="A smaller model with the same tokens. Leave it empty to copy from the text alone.")
-    drafters = {"lookup": (False, "copies from the context")}
+    drafters = dict(FREE_DRAFTERS)
     if drafter := (drafter or "").strip():
-        drafters[drafter] = (True, "")
+        drafters[drafter] = DrafterSpec("lm", drafter)
     return Models((target or "").strip(), drafters, tuple(drafters))
 
 
@@ -95,7 +95,7 @@ def choose_drafters(models: Models, policy: Policy) -> tuple[str, ...] | None:
             return None
         chosen.append(st.selectbox(role.name.capitalize(), names, key=f"{policy.name}.{role.name}",
                                    help=f"{role.help.capitalize()}.", **KEEP))
-        if note := models.drafters[chosen[-1]][1]:
+        if note := models.drafters[chosen[-1]].help:
             st.caption(note)
     return tuple(chosen)
 

@@ -336,7 +336,7 @@ def drafters_of(run: Run, policy: Policy) -> list[Drafter]:
     if len(found) != len(policy.roles):
         raise NotRecorded(f"{policy.name} takes {len(policy.roles)} drafter(s); the trace names {len(found)}")
     for role, drafter, info in zip(policy.roles, found, infos, strict=True):
-        if role.scores_tokens not in (None, drafter.scores_tokens):
+        if not role.fits(info.kind, drafter.scores_tokens):
             raise NotRecorded(f"{info.name} cannot fill the role {role.name!r} of {policy.name}, which {role.help}")
     return found
 

@@ -12,6 +12,9 @@ DRAFTERS = {"lookup": "treegraft.drafters.lookup:Lookup", "eagle3": "treegraft.d
             "lm": "treegraft.drafters.lm:LM"}
 """Module and class of each kind, imported when it is asked for: neural drafters bring torch along."""
 
+WITH_MODEL = frozenset({"lm", "eagle3"})
+"""The kinds that run a model; the others cost next to nothing, and give no probabilities."""
+
 
 def drafter_class(kind: str) -> type[Drafter]:
     """The class of a kind in `DRAFTERS`."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from treegraft.settings import Configurable
-from treegraft.trace.records import Forward
+from treegraft.trace.records import Forward, Learn
 from treegraft.tree import DraftTree, path_scores
 
 States = Mapping[int, Any]
@@ -24,7 +24,8 @@ class Growth:
     `candidates` are the nodes that may be expanded next (new or already there), `match` their match length (0 for
     drafters that do not copy). `created` are the new nodes. `source` and `span`, aligned with `created`, are given by
     drafters that copy from the context: the position copied from (`None` for a token that is not in the context), and
-    the match length of the span. `stopped` are the parents whose children must not be expanded, `raised` the older
+    the match length of the span; `rank` by those that rank: the place of each token in the row of its parent's.
+    `stopped` are the parents whose children must not be expanded, `raised` the older
     nodes whose score rose. `final` ends the drafting of this round; `note` says why nothing
     came.
     """
@@ -35,6 +36,7 @@ class Growth:
     match: np.ndarray
     source: list[int | None] | None = None
     span: list[int] | None = None
+    rank: list[int] | None = None
     stopped: list[int] = field(default_factory=list)
     raised: list[int] = field(default_factory=list)
     final: bool = False
@@ -64,13 +66,16 @@ class Committed:
     included.
 
     `states` are the target's at the root and along the path. `logprobs` are those of `tokens` under the target in 1e-5
-    nats, None where no drafter reads them.
+    nats, None where no drafter reads them. `best` are the target's best next tokens, best first, after each of the
+    `verified` nodes (ids, ascending): [verified, k], with k = 0 where no drafter asked for them.
     """
 
     path: np.ndarray
     tokens: Sequence[int]
     states: States = field(default_factory=dict)
     logprobs: np.ndarray | None = None
+    verified: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    best: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
 
 
 @dataclass
@@ -79,13 +84,15 @@ class Drafter(Configurable, ABC):
 
     `name` is its kind in the registry. `state` is `context` if proposals depend on the context alone, else `history`.
     `scores_tokens` says that proposals carry probabilities (see `ScoringDrafter`), which best-first policies need.
-    `prefill_k` is how many of the target's best tokens it wants to know at every prompt position.
+    `prefill_k` is how many of the target's best tokens it wants to know at every prompt position, `verify_k` how many
+    at every verified node.
     """
 
     name: ClassVar[str]
     state: ClassVar[Literal["context", "history"]] = "context"
     scores_tokens: ClassVar[bool] = False
     prefill_k: ClassVar[int] = 0
+    verify_k: ClassVar[int] = 0
 
     id: int = field(default=0, init=False)
 
@@ -112,6 +119,11 @@ class Drafter(Configurable, ABC):
     def context_limit(self) -> int:
         """How many tokens of any text it can read, 0 where nothing bounds it."""
         return 0
+
+    @property
+    def memory(self) -> str:
+        """What it has learned from other texts, in words that identify it; empty for nothing."""
+        return ""
 
     @property
     def reads_logprobs(self) -> bool:
@@ -141,8 +153,19 @@ class Drafter(Configurable, ABC):
         """Add children below `parents`: up to `k` a parent, in layer `layer` (from 1) of the round."""
 
     @abstractmethod
-    def commit(self, tree: DraftTree, committed: Committed) -> None:
-        """The target accepted a path of `tree`; its tokens and the bonus now end the context."""
+    def commit(self, tree: DraftTree, committed: Committed) -> Learn | None:
+        """The target accepted a path of `tree`; its tokens and the bonus now end the context.
+
+        Returns what the drafter has learned from the round, beyond the text itself.
+        """
+
+
+class RankingDrafter(Drafter):
+    """A drafter that ranks next tokens by the last token alone, and gives them no probabilities."""
+
+    @abstractmethod
+    def successors(self, tokens: np.ndarray) -> np.ndarray:
+        """The next tokens that it knows after each of `tokens`, best first: [tokens, k], -1 beyond the last."""
 
 
 class ScoringDrafter(Drafter):

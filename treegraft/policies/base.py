@@ -60,17 +60,22 @@ class Round:
 
     def expand(self, drafter: Drafter, parents: np.ndarray, layer: int, k: int) -> Growth:
         """Let `drafter` grow the tree below `parents`; returns its `Growth`."""
+        growth = drafter.grow(self.tree, parents, layer, k)
+        self.grew(drafter, parents, layer, growth)
+        return growth
+
+    def grew(self, drafter: Drafter, parents: np.ndarray, layer: int, growth: Growth) -> None:
+        """Write down what `drafter` did to the tree below `parents`."""
         tree = self.tree
-        growth = drafter.grow(tree, parents, layer, k)
         above = tree.parent[growth.created]
         grafted = growth.created[(above != ROOT) & (tree.origin[above] != drafter.id)]
         self.events.append(Expand(
             layer=layer, drafter=drafter.id, parents=parents.tolist(), nodes=growth.created.tolist(),
             scores=as_scores(tree.score[growth.created]), merged=growth.merged.tolist(),
             match=growth.span, source=growth.source, stopped=growth.stopped or None,
-            raised=growth.raised, raised_scores=as_scores(tree.score[growth.raised]), grafted=grafted.tolist()))
+            raised=growth.raised, raised_scores=as_scores(tree.score[growth.raised]), grafted=grafted.tolist(),
+            rank=growth.rank))
         self.note = self.note or growth.note
-        return growth
 
     def rescore(self, drafter: ScoringDrafter, layer: int, ahead: np.ndarray) -> bool:
         """Replace the scores of all nodes by those of `drafter`, whatever they were; the nodes `ahead` are grown next.
@@ -121,6 +126,12 @@ class Role:
     help: str
     scores_tokens: bool | None = True
     """Whether the drafter must give probabilities, or must not; None: either will do."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of drafters that can fill it; empty: any."""
+
+    def fits(self, kind: str, scores_tokens: bool) -> bool:
+        """Whether a drafter of this kind, which gives probabilities or not, can fill the role."""
+        return self.scores_tokens in (None, scores_tokens) and (not self.kinds or kind in self.kinds)
 
 
 @dataclass

@@ -17,7 +17,7 @@ class Lookup(Policy):
     """Grow the tree from spans copied out of the context; no model drafts."""
 
     name = "lookup"
-    roles = (Role("drafter", "copies from the context", scores_tokens=False),)
+    roles = (Role("drafter", "copies from the context", scores_tokens=False, kinds=("lookup",)),)
 
     budget: int = setting(63, "Drafted nodes that the target verifies in a round.", low=1, high=1023)
     top_k: int = setting(10, "Next tokens that a node must know to be expanded further.", low=1, high=64)

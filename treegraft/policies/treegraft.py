@@ -25,7 +25,8 @@ class TreeGraft(Policy):
     """
 
     name = "treegraft"
-    roles = (Role("weak", "drafts the layers that skip", scores_tokens=None),
+    roles = (Role("weak", "drafts the layers that skip", scores_tokens=None,
+                  kinds=("lookup", "successors", "eagle3", "lm")),
              Role("strong", "is called to rescore the tree and to grow it"))
 
     budget: int = setting(63, "Drafted nodes that the target verifies in a round.", low=1, high=1023)

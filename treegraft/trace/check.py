@@ -18,7 +18,10 @@ from treegraft.trace.records import (
     Decide,
     Event,
     Expand,
+    Gate,
+    Graft,
     Header,
+    Learn,
     Nodes,
     Prefill,
     Probe,
@@ -77,8 +80,10 @@ def check_round(record: Round, header: Header) -> None:
     if len(record.events) > MAX_EVENTS:
         fail("events", f"has {len(record.events)} entries; allowed: {MAX_EVENTS}")
     kinds = [type(event) for event in record.events]
-    if kinds[-2:] != [Verify, Accept] or Verify in kinds[:-2] or Accept in kinds[:-2]:
-        fail("events", "must end with one verify and one accept, which may not come before")
+    drafted = [kind for kind in kinds if kind is not Learn]
+    if drafted[-2:] != [Verify, Accept] or kinds.count(Verify) + kinds.count(Accept) != 2 or Learn in kinds[
+            : kinds.index(Accept)]:
+        fail("events", "must end with one verify, one accept, and what was learned from them")
     Events(record.nodes, drafters).follow(record.events)
 
 
@@ -114,7 +119,7 @@ def check_probe(probe: Probe, header: Header) -> None:
     for name, ids in (("unreachable", probe.unreachable), ("expanded", probe.expanded)):
         if len(set(ids)) < len(ids) or max(ids, default=0) >= size:
             fail(name, "repeats a node or names one that the probe does not have")
-    aligned(len(probe.expanded) * probe.k, "", best=probe.best, best_logprobs=probe.best_logprobs)
+    aligned(len(probe.expanded) * probe.k, "", best=probe.best, best_logprobs=probe.best_logprobs or None)
 
 
 def check_shape(token: Sequence[int], parent: Sequence[int], place: str) -> None:
@@ -166,7 +171,8 @@ class Events:
 
     def follow(self, events: Sequence[Event]) -> None:
         checks = {Expand: self.expand, Decide: self.decide, Rescore: self.rescore, Reselect: self.reselect,
-                  Prune: self.prune, Verify: self.verify, Accept: self.accept}
+                  Gate: self.gate, Graft: self.graft, Prune: self.prune, Verify: self.verify, Accept: self.accept,
+                  Learn: self.learn}
         for number, event in enumerate(events):
             self.place = f"events[{number}]."
             checks[type(event)](event)
@@ -181,7 +187,7 @@ class Events:
             self.fail("nodes", f"must go on from {self.born} without a gap: nodes are numbered in order of birth")
         if set(self.nodes.origin[self.born : self.born + size]) - {event.drafter} or event.drafter not in self.drafters:
             self.fail("drafter", f"was {event.drafter}; `nodes.origin` or the header say otherwise")
-        aligned(size, self.place, scores=event.scores, match=event.match, source=event.source)
+        aligned(size, self.place, scores=event.scores, match=event.match, source=event.source, rank=event.rank)
         aligned(len(event.raised), self.place, raised_scores=event.raised_scores)
         self.known(parents=event.parents, merged=event.merged, raised=event.raised, stopped=event.stopped)
         if not set(event.grafted) <= set(event.nodes):
@@ -203,9 +209,13 @@ class Events:
         if not all(map(isfinite, numbers)):
             self.fail("features", "or the margin hold a number that is not finite")
 
+    def of(self, drafter: int) -> None:
+        """Check that the header has the drafter."""
+        if drafter not in self.drafters:
+            self.fail("drafter", f"was {drafter}, which the header does not have")
+
     def rescore(self, event: Rescore) -> None:
-        if event.drafter not in self.drafters:
-            self.fail("drafter", f"was {event.drafter}, which the header does not have")
+        self.of(event.drafter)
         aligned(len(event.nodes), self.place, before=event.before, after=event.after)
         self.known(nodes=event.nodes, unreachable=event.unreachable)
         if [self.score[node] for node in event.nodes] != event.before:
@@ -217,6 +227,16 @@ class Events:
         self.known(before=event.before, after=event.after)
         if len(set(event.after)) < len(event.after) or len(event.after) > event.pool:
             self.fail("after", f"repeats a node or holds more than the {event.pool} that there were to choose from")
+
+    def gate(self, event: Gate) -> None:
+        if not isfinite(event.value) or not isfinite(event.threshold):
+            self.fail("value", "or the threshold is not a finite number")
+
+    def graft(self, event: Graft) -> None:
+        self.of(event.drafter)
+        self.known(nodes=event.nodes)
+        if not set(event.merged) <= set(event.nodes):
+            self.fail("merged", "holds a node that is not among the retrieved ones")
 
     def prune(self, event: Prune) -> None:
         kept = set(event.kept)
@@ -264,6 +284,12 @@ class Events:
         tokens = [*(self.nodes.token[node] for node in event.path), event.bonus]
         if event.rule == "greedy" and [self.target[node] for node in walk] != tokens:
             self.fail("path", "or the bonus is not the target's favourite, which the greedy rule takes")
+
+    def learn(self, event: Learn) -> None:
+        self.of(event.drafter)
+        if len(set(event.tokens)) < len(event.tokens):
+            self.fail("tokens", "repeats a token; a row is learned once a round")
+        aligned(len(event.tokens) * event.k, self.place, successors=event.successors)
 
     def fail(self, field: str, problem: str) -> NoReturn:
         fail(self.place + field, problem)

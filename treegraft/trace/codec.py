@@ -103,9 +103,9 @@ def outcome(line: bytes) -> Outcome | None:
     """What the round on this line added to the text, or None if only `decode` and the checks can tell."""
     try:
         sketch = _SKETCH.decode(line)
-        accept = sketch.events[-1]
+        accept = next(event for event in reversed(sketch.events) if isinstance(event, Accept))
         tokens = [*(sketch.nodes.token[node] for node in accept.path), accept.bonus]
-    except (msgspec.DecodeError, RecursionError, IndexError, AttributeError):
+    except (msgspec.DecodeError, RecursionError, IndexError, StopIteration):
         return None
     taken = len(tokens) - accept.discarded
     return Outcome(sketch.root, sketch.context, tokens, taken) if taken >= 0 else None

@@ -78,6 +78,8 @@ class DrafterInfo(Plain, kw_only=True):
     """How many of the target's tokens it can propose; None for all of them."""
     context_limit: Count = 0
     """How many tokens of any text it can read; 0 where nothing bounds it."""
+    memory: str = ""
+    """What it had learned before the run, in words that identify it; empty for nothing."""
     settings: dict[str, Value | list[Value]] = {}
 
 
@@ -216,7 +218,8 @@ class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     `lookup` also gives, aligned with `nodes`, the `match` length (tokens) of the copied span that a node belongs to and
     the `source` position in the context that its token was copied from (`None` for a token that is not in the context);
     `stopped` lists parents without enough matches, `raised` the nodes that were there already and whose score rose to
-    the one in `raised_scores`. `grafted` are the new nodes that continue a branch of another drafter.
+    the one in `raised_scores`. `grafted` are the new nodes that continue a branch of another drafter. `rank`, aligned
+    with `nodes`, is given by `successors`: the place of the token in the row of its parent's token (0 is the best).
     """
 
     layer: Count
@@ -231,6 +234,7 @@ class Expand(Plain, kw_only=True, tag="expand", tag_field="kind"):
     raised: list[Id] = []
     raised_scores: list[Logprob] = []
     grafted: list[Id] = []
+    rank: list[Count] | None = None
 
 
 class Decide(Plain, kw_only=True, tag="decide", tag_field="kind"):
@@ -269,6 +273,37 @@ class Reselect(Plain, kw_only=True, tag="reselect", tag_field="kind"):
     pool: Count
     before: list[Id]
     after: list[Id]
+
+
+class Gate(Plain, kw_only=True, tag="gate", tag_field="kind"):
+    """Whether drafting went on after `layer`: a policy compared what it `measure`d, `value`, with `threshold`.
+
+    Where `stop` is true the round drafts no more, and `stage` names what follows from that (Graft: `d0`, `d1`, ...)."""
+
+    layer: Count
+    measure: str
+    value: float
+    threshold: float
+    stop: bool
+    stage: str = ""
+
+
+class Graft(Plain, kw_only=True, tag="graft", tag_field="kind"):
+    """Retrieved nodes that take the place of drafted ones which a pruned round left undrafted.
+
+    `stage` names the template, `drafted` and `retrieved` are the shares of the budget that it gives. `nodes` are all
+    retrieved nodes that are to be verified; the `merged` among them had been drafted already. `replaced` slots, which
+    merged nodes and empty rows left free, went to other nodes; `shortfall` slots found none.
+    """
+
+    stage: str
+    drafter: DrafterId
+    drafted: Count
+    retrieved: Count
+    nodes: list[Id]
+    merged: list[Id] = []
+    replaced: Count = 0
+    shortfall: Count = 0
 
 
 class Prune(Plain, kw_only=True, tag="prune", tag_field="kind"):
@@ -323,7 +358,17 @@ class Accept(Plain, kw_only=True, tag="accept", tag_field="kind"):
     discarded: Count = 0
 
 
-Event = Expand | Decide | Rescore | Reselect | Prune | Verify | Accept
+class Learn(Plain, kw_only=True, tag="learn", tag_field="kind"):
+    """A drafter changed what it knows: after each of the `tokens` it now proposes the next tokens in the rows of the
+    flat [tokens, k] table `successors`, best first (-1: none). Rows that stayed as they were are left out."""
+
+    drafter: DrafterId
+    k: Count
+    tokens: list[Id]
+    successors: list[Parent]
+
+
+Event = Expand | Decide | Rescore | Reselect | Gate | Graft | Prune | Verify | Accept | Learn
 
 
 class Round(Plain, kw_only=True, tag="round", tag_field="kind"):
@@ -356,7 +401,7 @@ class Probe(Plain, kw_only=True, tag="probe", tag_field="kind"):
     tree of all the places that it was asked about, numbered like a round's nodes. `logprob` is the log-probability of
     a node's token after its parent (None where it was not asked), `unreachable` the nodes that it cannot propose. For
     each node in `expanded` the rows of the flat [expanded, k] tables hold its `best` next tokens and their
-    log-probabilities.
+    log-probabilities. A drafter without probabilities has no `best_logprobs`, and fills its rows up with -1.
     """
 
     drafter: DrafterId
@@ -367,7 +412,7 @@ class Probe(Plain, kw_only=True, tag="probe", tag_field="kind"):
     unreachable: list[Id] = []
     expanded: list[Id] = []
     k: Count = 0
-    best: list[Id] = []
+    best: list[Parent] = []
     best_logprobs: list[Units] = []
 
 

@@ -95,8 +95,9 @@ def accepted(accept: Accept) -> int:
 
 
 def ending(record: Round) -> tuple[Verify, Accept]:
-    """The two events that end every round."""
-    verify, accept = record.events[-2:]
+    """What the target answered in a round, and what was accepted; only what was learned from it comes later."""
+    place = next(place for place in range(len(record.events) - 1, 0, -1) if isinstance(record.events[place], Accept))
+    verify, accept = record.events[place - 1: place + 1]
     assert isinstance(verify, Verify)
     assert isinstance(accept, Accept)
     return verify, accept

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from treegraft.drafters import WITH_MODEL
 from treegraft.trace.records import Decide, Expand, Other, Rescore, Reselect
 from treegraft.view.labels import name
 
 if TYPE_CHECKING:
     from treegraft.trace.records import Event, Header, Logprob, Nodes, Round
-
-FREE = {"lookup", "successors"}
-"""Kinds of drafters without a model."""
 
 MOST_FEATURES = 64
 """Features of a decision that are shown; TreeGraft's scheduler has 17."""
@@ -37,7 +35,7 @@ def strong_drafters(header: Header) -> set[int]:
     """The drafters whose layers are calls: the second of a policy that takes two, else those that run a model."""
     if len(header.policy.drafters) > 1:
         return {header.policy.drafters[1]}
-    return {drafter.id for drafter in header.drafters if drafter.kind not in FREE}
+    return {drafter.id for drafter in header.drafters if drafter.kind in WITH_MODEL}
 
 
 # --- what an event shows --------------------------------------------------------------------------------------------
