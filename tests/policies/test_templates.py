@@ -48,8 +48,8 @@ def test_the_paths_of_d5():
 
 def test_the_paths_of_d1():
     paths = written(envelope(60).stage("d1"))
-    wanted = [*"012345", *"00 01 10 02 20 03 30".split(), *"000 001 010 100 002".split(),
-              *"0000 0001 0010 0100".split(), *"00000 00001 00010 00100".split(),
+    wanted = [*"012345", *["00", "01", "10", "02", "20", "03", "30"], *["000", "001", "010", "100", "002"],
+              *["0000", "0001", "0010", "0100"], *["00000", "00001", "00010", "00100"],
               *(zeros * "0" + tail for zeros in (3, 4) for tail in ("000", "001", "010")),
               *(zeros * "0" + last for zeros in (7, 8) for last in "01")]
     assert sorted(paths) == sorted(wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -89,7 +90,7 @@ def from_paths(paths: Sequence[Sequence[int]], ranks: int = RANKS) -> Template:
     known = sorted(map(tuple, paths), key=lambda path: (len(path), path))
     place = {(): ROOT} | {path: number for number, path in enumerate(known, start=1)}
     if len(place) <= len(known):
-        repeated = next(one for one, after in zip(known, known[1:], strict=False) if one == after)
+        repeated = next(one for one, after in itertools.pairwise(known) if one == after)
         raise SettingError(f"the tree has the path {list(repeated)} twice; give each once.")
     for path in known:
         if path[:-1] not in place:
