@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 from transformers import PreTrainedConfig
-from transformers.models.llama.modeling_llama import (
-    LlamaMLP,
-    LlamaRMSNorm,
-    LlamaRotaryEmbedding,
-    apply_rotary_pos_emb,
-)
+from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 
-Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Attention of one layer: (layer, queries, keys, values), each [batch, heads, n, dim], gives [batch, heads, n, dim].
-
-The caller decides which earlier keys and values the new ones join: a cache when drafting, an unrolled graph when
-training."""
+from treegraft.models.layers import Attend, Attention, DecoderLayer, Rotary
 
 
 @dataclass(frozen=True)
@@ -44,33 +34,6 @@ class HeadConfig:
     qk_norm: bool = False
 
 
-class Attention(nn.Module):
-    """Grouped-query attention with rotary positions; `width` is that of its input."""
-
-    def __init__(self, config: HeadConfig, index: int, width: int) -> None:
-        super().__init__()
-        layer, self.index = config.layer, index
-        self.dim = getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads
-        queries, keys = layer.num_attention_heads * self.dim, layer.num_key_value_heads * self.dim
-        bias = getattr(layer, "attention_bias", False)
-        self.q_proj = nn.Linear(width, queries, bias=bias)
-        self.k_proj = nn.Linear(width, keys, bias=bias)
-        self.v_proj = nn.Linear(width, keys, bias=bias)
-        self.o_proj = nn.Linear(queries, layer.hidden_size, bias=bias)
-        self.q_norm = LlamaRMSNorm(self.dim, layer.rms_norm_eps) if config.qk_norm else nn.Identity()
-        self.k_norm = LlamaRMSNorm(self.dim, layer.rms_norm_eps) if config.qk_norm else nn.Identity()
-
-    def forward(self, x: torch.Tensor, rotary: tuple[torch.Tensor, torch.Tensor], attend: Attend) -> torch.Tensor:
-        batch, length, _ = x.shape
-        heads = (batch, length, -1, self.dim)
-        queries = self.q_norm(self.q_proj(x).view(heads)).transpose(1, 2)
-        keys = self.k_norm(self.k_proj(x).view(heads)).transpose(1, 2)
-        values = self.v_proj(x).view(heads).transpose(1, 2)
-        queries, keys = apply_rotary_pos_emb(queries, keys, *rotary)
-        mixed = attend(self.index, queries, keys, values)
-        return self.o_proj(mixed.transpose(1, 2).reshape(batch, length, -1))
-
-
 class FirstLayer(nn.Module):
     """Attends over token embedding and state side by side; the residual stream is the state."""
 
@@ -80,31 +43,14 @@ class FirstLayer(nn.Module):
         self.normed_residual = config.norm_before_residual
         self.input_layernorm = LlamaRMSNorm(layer.hidden_size, layer.rms_norm_eps)
         self.hidden_norm = LlamaRMSNorm(layer.hidden_size, layer.rms_norm_eps)
-        self.self_attn = Attention(config, 0, 2 * layer.hidden_size)
+        self.self_attn = Attention(layer, 0, 2 * layer.hidden_size, config.qk_norm)
         self.post_attention_layernorm = LlamaRMSNorm(layer.hidden_size, layer.rms_norm_eps)
         self.mlp = LlamaMLP(layer)
 
-    def forward(self, embeddings: torch.Tensor, state: torch.Tensor, rotary: tuple[torch.Tensor, torch.Tensor],
-                attend: Attend) -> torch.Tensor:
+    def forward(self, embeddings: torch.Tensor, state: torch.Tensor, rotary: Rotary, attend: Attend) -> torch.Tensor:
         normed = self.hidden_norm(state)
         both = torch.cat((self.input_layernorm(embeddings), normed), -1)
         hidden = (normed if self.normed_residual else state) + self.self_attn(both, rotary, attend)
-        return hidden + self.mlp(self.post_attention_layernorm(hidden))
-
-
-class PlainLayer(nn.Module):
-    """An ordinary decoder layer, for heads of more than one."""
-
-    def __init__(self, config: HeadConfig, index: int) -> None:
-        super().__init__()
-        layer = config.layer
-        self.input_layernorm = LlamaRMSNorm(layer.hidden_size, layer.rms_norm_eps)
-        self.self_attn = Attention(config, index, layer.hidden_size)
-        self.post_attention_layernorm = LlamaRMSNorm(layer.hidden_size, layer.rms_norm_eps)
-        self.mlp = LlamaMLP(layer)
-
-    def forward(self, hidden: torch.Tensor, rotary: tuple[torch.Tensor, torch.Tensor], attend: Attend) -> torch.Tensor:
-        hidden = hidden + self.self_attn(self.input_layernorm(hidden), rotary, attend)
         return hidden + self.mlp(self.post_attention_layernorm(hidden))
 
 
@@ -124,7 +70,7 @@ class Eagle3Head(nn.Module):
         self.fc_norm = nn.ModuleList(LlamaRMSNorm(config.target_hidden, layer.rms_norm_eps)
                                      for _ in config.aux_layers) if config.fc_norm else None
         self.fc = nn.Linear(wide, layer.hidden_size, bias=False)
-        self.layers = nn.ModuleList([FirstLayer(config), *(PlainLayer(config, index)
+        self.layers = nn.ModuleList([FirstLayer(config), *(DecoderLayer(layer, index, config.qk_norm)
                                                            for index in range(1, layer.num_hidden_layers))])
         self.norm = LlamaRMSNorm(layer.hidden_size, layer.rms_norm_eps)
         self.lm_head = nn.Linear(layer.hidden_size, config.draft_vocab, bias=False)
