@@ -59,6 +59,13 @@ def recorded(names, prompt, policy: Policy, *, level: str = "run", scheduler: Sc
              clock: Clock = CLOCK, new_tokens: int = 30, lookup: dict | None = None, writer: Writer | None = None):
     """A run as `treegraft.record` makes one; an object with `run`."""
     drafters = [drafter_of(name, **(lookup or {}) if name == "lookup" else {}) for name in names]
+    return recorded_with(drafters, prompt, policy, level=level, scheduler=scheduler, clock=clock,
+                         new_tokens=new_tokens, writer=writer)
+
+
+def recorded_with(drafters, prompt, policy: Policy, *, level: str = "run", scheduler: Scheduler | None = None,
+                  clock: Clock = CLOCK, new_tokens: int = 30, writer: Writer | None = None):
+    """The same with drafters of one's own, in the order of the policy's roles."""
     for number, drafter in enumerate(drafters):
         drafter.id = number
     header = records.Header(
@@ -73,5 +80,5 @@ def recorded(names, prompt, policy: Policy, *, level: str = "run", scheduler: Sc
                *(CostCurve(model=one.id, context=64, points=CURVES[one.name]) for one in drafters
                  if one.name in CURVES)])
     recorder = Recorder(header, lambda ids: dict.fromkeys(ids, b"x"), writer)
-    run_to_end(recorder, target(), policy, drafters, Constants(len(prompt), clock, scheduler), None)
+    run_to_end(recorder, target(), policy, drafters, Constants(len(prompt), clock, scheduler, header.costs), None)
     return SimpleNamespace(run=recorder.run)

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from treegraft.drafters.base import Drafter
 
-DRAFTERS = {"lookup": "treegraft.drafters.lookup:Lookup", "eagle3": "treegraft.drafters.eagle3:Eagle3",
-            "lm": "treegraft.drafters.lm:LM"}
+DRAFTERS = {"lookup": "treegraft.drafters.lookup:Lookup", "successors": "treegraft.drafters.successors:Successors",
+            "ngram": "treegraft.drafters.ngram:Ngram", "logitspec": "treegraft.drafters.logitspec:LogitSpec",
+            "datastore": "treegraft.drafters.datastore:Datastore", "eagle3": "treegraft.drafters.eagle3:Eagle3",
+            "block": "treegraft.drafters.block:Block", "lm": "treegraft.drafters.lm:LM"}
 """Module and class of each kind, imported when it is asked for: neural drafters bring torch along."""
 
-WITH_MODEL = frozenset({"lm", "eagle3"})
-"""The kinds that run a model; the others cost next to nothing, and give no probabilities."""
+SCORING = frozenset({"lm", "eagle3"})
+"""The kinds that give every token a probability, after any node."""
+
+WITH_MODEL = SCORING | {"block"}
+"""The kinds that run a model; the others cost next to nothing."""
+
+FROM_TEXT = frozenset({"lookup", "ngram", "logitspec"})
+"""The kinds that their settings and the text of a run make up: a replay runs them live."""
 
 
 def drafter_class(kind: str) -> type[Drafter]:

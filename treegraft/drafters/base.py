@@ -5,16 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from treegraft.settings import Configurable
-from treegraft.trace.records import Forward, Learn
+from treegraft.trace.records import NATS, Forward, Learn
 from treegraft.tree import DraftTree, path_scores
 
 States = Mapping[int, Any]
 """The target's hidden states by layer (from 0, the layer's output): tensors [positions, hidden] on its device."""
+
+RANK_DECAY = 1.3
+"""How fast a successor counts for less with its rank, as a power of the rank."""
 
 
 @dataclass
@@ -166,6 +170,64 @@ class RankingDrafter(Drafter):
     @abstractmethod
     def successors(self, tokens: np.ndarray) -> np.ndarray:
         """The next tokens that it knows after each of `tokens`, best first: [tokens, k], -1 beyond the last."""
+
+    def follow(self, tree: DraftTree, parents: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, Growth]:
+        """Add below each of `parents` its successor of one rank, given by `ranks`: pairs that differ from one another.
+
+        Returns the node of each pair, -1 where there is no such successor or no room, and the growth. Scores are those
+        of the parents plus `rank_prior`.
+        """
+        rows = self.successors(tree.token[parents])
+        before, nodes, known = tree.size, np.full(len(parents), -1), np.flatnonzero(ranks < rows.shape[1])
+        known = known[rows[known, ranks[known]] >= 0]
+        scores = path_scores(tree.score[parents[known]], rank_prior(rows.shape[1])[ranks[known]])
+        nodes[known] = tree.add(parents[known], rows[known, ranks[known]], scores, self.id)
+        there = nodes[nodes >= 0]
+        return nodes, Growth(
+            created=np.arange(before, tree.size), candidates=there, merged=there[there < before],
+            match=np.zeros(len(there), np.int64), rank=ranks[nodes >= before].tolist(),
+            stopped=np.unique(parents[rows[:, 0] < 0]).tolist())
+
+    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
+        """Add the first k known successors of every parent; all of them become candidates."""
+        return self.follow(tree, np.repeat(parents, k), np.tile(np.arange(k), len(parents)))[1]
+
+
+@cache
+def rank_prior(k: int) -> np.ndarray:
+    """What a successor of each rank counts, in 1e-5 nats [k]: the shares of weights (rank + 1)^-1.3.
+
+    A prior that orders paths of ranks, not a measured probability.
+    """
+    weights = np.arange(1, k + 1) ** -RANK_DECAY
+    prior = np.rint(np.log(weights / weights.sum()) * NATS).astype(np.int64)
+    prior.flags.writeable = False
+    return prior
+
+
+class BlockDrafter(Drafter):
+    """A drafter that fills the next places of the text all at once, each without knowing what the others hold.
+
+    So the log-prob of a place is that of its token given the text alone (a marginal): a score, summed along the chain,
+    is no probability of the chain. It cannot say what follows any other node, so it does not count as scoring tokens.
+    Log-probs are integers in 1e-5 nats, rounded once, here.
+    """
+
+    @abstractmethod
+    def fill(self, tree: DraftTree) -> tuple[np.ndarray, np.ndarray]:
+        """The favourite token of each place after the root, and its log-prob: [places] each.
+
+        They are empty where its context ends.
+        """
+
+    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
+        """Add the first `k` places of the block as a chain below the root, which must be alone in the tree."""
+        tokens, logprobs = (part[: min(k, tree.room)] for part in self.fill(tree))
+        above = np.arange(len(tokens))
+        nodes = tree.append(above, tokens, path_scores(tree.score[0], np.cumsum(logprobs)), self.id)
+        note = "" if len(nodes) else f"{self.label} is at the end of its context of {self.context_limit} tokens"
+        return Growth(created=nodes, candidates=nodes, merged=nodes[:0], match=np.zeros(len(nodes), np.int64),
+                      final=True, note=note)
 
 
 class ScoringDrafter(Drafter):
