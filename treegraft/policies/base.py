@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ import numpy as np
 from treegraft.drafters.base import Drafter, Growth, ScoringDrafter
 from treegraft.scheduler.network import Scheduler
 from treegraft.settings import Configurable, SettingError
-from treegraft.trace.records import Clock, Event, Expand, Prune, Rescore
+from treegraft.trace.records import Clock, CostCurve, Event, Expand, Prune, Rescore
 from treegraft.tree import NEG_INF, ROOT, DraftTree, path_scores
 
 MAX_NODES = 8192
@@ -28,13 +28,14 @@ def as_scores(scores: np.ndarray) -> list[int | None]:
 class Constants:
     """What a policy may know of the run beyond the round: the same in every round, and in a replay.
 
-    `prompt` counts the prompt's tokens. `clock` and `scheduler` are there for policies that ask (`needs_clock`,
-    `needs_scheduler`).
+    `prompt` counts the prompt's tokens. `clock`, `scheduler` and the `costs` of forwards are there for policies that
+    ask (`needs_clock`, `needs_scheduler`, `needs_costs`).
     """
 
     prompt: int = 0
     clock: Clock | None = None
     scheduler: Scheduler | None = None
+    costs: Sequence[CostCurve] = ()
 
 
 NO_CONSTANTS = Constants()
@@ -102,12 +103,21 @@ class Round:
 
     def prune(self, budget: int) -> None:
         """Keep the best `budget` nodes (root not counted) for the target, fewer where its context ends."""
-        if min(budget, self.tree.size - 1) > self.limit:
-            clipped = f"budget {budget} clipped to {self.limit}: the context ends"
-            self.note = f"{self.note}; {clipped}" if self.note else clipped
-            budget = self.limit
-        self.kept = self.tree.best(budget)
-        self.events.append(Prune(budget=budget, rule="score", kept=self.kept.tolist()))
+        budget = self.clip(budget, self.tree.size - 1)
+        self.keep(self.tree.best(budget), budget, "score")
+
+    def clip(self, budget: int, wanted: int) -> int:
+        """The budget (root not counted), lowered, with a note, where the `wanted` nodes do not fit into the context."""
+        if min(budget, wanted) <= self.limit:
+            return budget
+        clipped = f"budget {budget} clipped to {self.limit}: the context ends"
+        self.note = f"{self.note}; {clipped}" if self.note else clipped
+        return self.limit
+
+    def keep(self, kept: np.ndarray, budget: int, rule: str) -> None:
+        """Send these nodes to the target, as `rule` chose them: ascending, with the root and all their ancestors."""
+        self.kept = kept
+        self.events.append(Prune(budget=budget, rule=rule, kept=kept.tolist()))
 
 
 def propagate(tree: DraftTree, logprob: np.ndarray) -> None:
@@ -139,11 +149,14 @@ class Policy(Configurable, ABC):
     """The rule that grows one draft tree a round. Subclasses are dataclasses of settings.
 
     `roles` are the drafters that it takes, in order. `capacity` is the most nodes (root included) that its tree can
-    have under its settings.
+    have under its settings. `reranks` says that its tree grows whatever its `budget`, and the best nodes by score are
+    kept of it; `decides` that its layers are calls or skips, the choices that exhaustive probes go through.
     """
 
     name: ClassVar[str]
     roles: ClassVar[tuple[Role, ...]] = ()
+    reranks: ClassVar[bool] = False
+    decides: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -162,6 +175,11 @@ class Policy(Configurable, ABC):
         return False
 
     @property
+    def needs_costs(self) -> bool:
+        """Whether it decides by the measured times of forwards over any number of tokens."""
+        return False
+
+    @property
     def needs_scheduler(self) -> bool:
         """Whether a scheduler decides for it."""
         return False
@@ -169,6 +187,21 @@ class Policy(Configurable, ABC):
     @abstractmethod
     def draft(self, round: Round) -> None:
         """Grow `round.tree` and choose `round.kept`."""
+
+    # --- for replays ---
+
+    def variants(self) -> Iterable[Policy]:
+        """Whose questions to the drafters a dense recording holds the answers to."""
+        return (self,)
+
+    @property
+    def ungated(self) -> Policy:
+        """The same without thresholds on what was drafted: its tree tells what they decide."""
+        return self
+
+    def settled(self, tree: DraftTree) -> Policy:
+        """What this policy comes to where `ungated` grows `tree`, without regard to thresholds that decide alike."""
+        return self
 
 
 def highest(tree: DraftTree, nodes: np.ndarray, k: int) -> np.ndarray:

@@ -20,6 +20,7 @@ class Eagle2(Policy):
 
     name = "eagle2"
     roles = (Role("drafter", "gives the probabilities that the tree grows by"),)
+    reranks = True
 
     budget: int = setting(63, "Drafted nodes that the target verifies in a round.", low=1, high=1023)
     top_k: int = setting(10, "Nodes expanded a layer, and children drafted for each.", low=1, high=64)

@@ -25,9 +25,11 @@ class TreeGraft(Policy):
     """
 
     name = "treegraft"
+    decides = True
     roles = (Role("weak", "drafts the layers that skip", scores_tokens=None,
                   kinds=("lookup", "successors", "eagle3", "lm")),
              Role("strong", "is called to rescore the tree and to grow it"))
+    reranks = True
 
     budget: int = setting(63, "Drafted nodes that the target verifies in a round.", low=1, high=1023)
     top_k: int = setting(10, "Nodes that a call expands, and children drafted for each.", low=1, high=64)
