@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from treegraft.drafters import WITH_MODEL
+from treegraft.drafters import SCORING
 from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
 from treegraft.policies import POLICIES, Policy
 from treegraft.policies.base import Role
@@ -36,7 +36,7 @@ class Models:
     def fitting(self, role: Role, taken: Sequence[str]) -> list[str]:
         """The drafters that can fill a role, those `taken` by others left out."""
         return [name for name, spec in self.drafters.items()
-                if role.fits(spec.kind, spec.kind in WITH_MODEL) and name not in taken]
+                if role.fits(spec.kind, spec.kind in SCORING) and name not in taken]
 
 
 def choose_models() -> Models:

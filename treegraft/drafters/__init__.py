@@ -20,6 +20,9 @@ SCORING = frozenset({"lm", "eagle3"})
 WITH_MODEL = SCORING | {"block"}
 """The kinds that run a model; the others cost next to nothing."""
 
+RANKING = frozenset({"successors"})
+"""The kinds that rank next tokens by the last token alone."""
+
 FROM_TEXT = frozenset({"lookup", "ngram", "logitspec"})
 """The kinds that their settings and the text of a run make up: a replay runs them live."""
 

@@ -65,12 +65,13 @@ def read_head(given: Source | str | Path, target: TargetModel) -> LoadedHead:
     raw, tensors = raw_config(source), read_tensors(source)
     config = head_config(source, raw, tensors, len(decoder_layers(target.model)))
     check_target(source, config, target)
-    embeddings = choose_embeddings(source, config, tensors.pop("embed_tokens.weight", None), target)
+    embeddings = choose_embeddings(source, config.layer.hidden_size, tensors.pop("embed_tokens.weight", None),
+                                   target)
     vocab = draft_tokens(source, config.draft_vocab, target.vocab_size, tensors.pop("d2t", None),
                          tensors.pop("t2d", None))
     with torch.device("meta"), explained(source):
         head = Eagle3Head(config)
-    check_tensors(source, head, tensors)
+    check_tensors(source, head, tensors, "an EAGLE-3 head")
     head.load_state_dict({name: tensor.to(target.device, target.dtype) for name, tensor in tensors.items()},
                          assign=True)
     with explained(source):
@@ -146,24 +147,27 @@ def check_target(source: Source, config: HeadConfig, target: TargetModel) -> Non
                             "with its own target.")
 
 
-def choose_embeddings(source: Source, config: HeadConfig, own: torch.Tensor | None,
-                      target: TargetModel) -> torch.Tensor:
-    """What the head knows tokens by: its own tensor where that differs from the target's. Errors: `LoadError`."""
-    theirs, shape = target.model.get_input_embeddings().weight, (target.vocab_size, config.layer.hidden_size)
+def choose_embeddings(source: Source, width: int, own: torch.Tensor | None, target: TargetModel) -> torch.Tensor:
+    """What a drafter of this width knows tokens by: its own tensor where that differs from the target's.
+
+    Errors: `LoadError`.
+    """
+    theirs, shape = target.model.get_input_embeddings().weight, (target.vocab_size, width)
     if own is not None:
         if tuple(own.shape) != shape or not own.is_floating_point():
             raise LoadError(f"{source} has embed_tokens.weight of shape {list(own.shape)}; {list(shape)} is needed.")
         own = own.to(theirs.device, theirs.dtype)
         return theirs if own.shape == theirs.shape and torch.equal(own, theirs) else own
     if tuple(theirs.shape) != shape:
-        raise LoadError(f"{source} has no embed_tokens.weight and cannot share the target's: the head is "
-                        f"{config.layer.hidden_size} wide, {target.name} {theirs.shape[1]}.")
+        raise LoadError(f"{source} has no embed_tokens.weight and cannot share the target's: it is {width} wide, "
+                        f"{target.name} {theirs.shape[1]}.")
     return theirs.detach()
 
 
-def check_tensors(source: Source, head: Eagle3Head, tensors: dict[str, torch.Tensor]) -> None:
-    """Fill in what may be left out. Errors: `LoadError` for tensors that are missing, unknown or misshapen."""
-    wanted = head.state_dict()
+def check_tensors(source: Source, net: torch.nn.Module, tensors: dict[str, torch.Tensor], what: str) -> None:
+    """Fill in what may be left out. Errors: `LoadError` for tensors that are missing, unknown or misshapen, as those
+    of `what`."""
+    wanted = net.state_dict()
     for name in [name for name in wanted if name.endswith("o_proj.bias")]:
         tensors.setdefault(name, torch.zeros(wanted[name].shape))
     wrong = [f"{name} is missing" for name in wanted if name not in tensors]
@@ -172,8 +176,8 @@ def check_tensors(source: Source, head: Eagle3Head, tensors: dict[str, torch.Ten
               for name, tensor in tensors.items()
               if name in wanted and (tensor.shape != wanted[name].shape or not tensor.is_floating_point())]
     if wrong:
-        raise LoadError(f"The weights of {source} do not fit its config.json as an EAGLE-3 head: {len(wrong)} tensors "
-                        f"are missing, unknown or misshapen; {wrong[0]}.")
+        raise LoadError(f"The weights of {source} do not fit its config.json as {what}: {len(wrong)} tensors are "
+                        f"missing, unknown or misshapen; {wrong[0]}.")
 
 
 # --- writing --------------------------------------------------------------------------------------------------------

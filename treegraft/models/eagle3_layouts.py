@@ -109,8 +109,8 @@ def count_layers(source: Source, tensors: dict[str, torch.Tensor]) -> int:
     """How many layers the weights have. Errors: `LoadError`."""
     count = len({name.split(".")[1] for name in tensors if name.startswith("layers.")})
     if not 1 <= count <= MAX_LAYERS:
-        raise LoadError(f"The weights of {source} have {count} layers; an EAGLE-3 head has 1 to {MAX_LAYERS}, named "
-                        "midlayer or layers.0, layers.1, ...")
+        raise LoadError(f"The weights of {source} have {count} layers; 1 to {MAX_LAYERS} are allowed, named layers.0, "
+                        "layers.1, ... (EAGLE-3: or midlayer).")
     return count
 
 

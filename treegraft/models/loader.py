@@ -14,15 +14,20 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from treegraft.drafters import DRAFTERS, drafter_class
 from treegraft.drafters.base import Drafter
+from treegraft.drafters.block import Block
 from treegraft.drafters.eagle3 import Eagle3
 from treegraft.drafters.lm import LM
+from treegraft.drafters.successors import Rows, Successors
 from treegraft.models.cache import CachedModel, attention_windows, position_limit
 from treegraft.models.device import pick_device, pick_dtype
+from treegraft.models.dflash_files import is_block, read_block
 from treegraft.models.eagle3_files import is_head, read_head
 from treegraft.models.errors import LoadError
 from treegraft.models.fetch import Progress, fetch
 from treegraft.models.memory import keep_memory
 from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
+from treegraft.models.successors_files import is_matrix
+from treegraft.models.successors_files import load as load_rows
 from treegraft.models.tokenizer import Compatibility, compatibility
 from treegraft.models.weights import Source, locate, read_config, read_model, read_tokenizer, tensor_names
 
@@ -98,9 +103,9 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
          progress: Progress = lambda stage, fraction: None) -> Pair:
     """Load `target` (a pair's name, hub id, folder or .gguf file) and its drafters.
 
-    `drafters` names those of the pair, those that need no weights, or any causal LM or EAGLE-3 head of this target
-    (hub id, folder, .gguf file), or maps names of your choice to specs; by default all of a named pair, else those that
-    need no weights. `dtype` and `device` default to the best of this machine. `max_context` lowers the target's context
+    `drafters` names those of the pair, those that need no weights, or any causal LM, EAGLE-3 head or DFlash drafter of
+    this target (hub id, folder, .gguf file), or maps names of your choice to specs; by default all of a named pair,
+    else those that need no weights. `dtype` and `device` default to the best of this machine. `max_context` lowers the target's context
     (tokens). A named pair is fetched first if it is not here; `progress` hears about it.
 
     Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`), `SettingError` for a drafter's settings.
@@ -131,7 +136,7 @@ def finish(pair: Pair) -> Pair:
     usable = min([pair.target.vocab_size, *(verdict.usable_vocab for verdict in pair.compatibility.values())])
     pair.target.usable_vocab = usable
     for drafter in pair.drafters.values():
-        if isinstance(drafter, (LM, Eagle3)):
+        if isinstance(drafter, (LM, Eagle3, Block, Successors)):
             drafter.vocab = usable
     return pair
 
@@ -189,8 +194,8 @@ def eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[i
 
 def wanted_drafters(given: Sequence[str] | Mapping[str, DrafterSpec] | None,
                     known: dict[str, DrafterSpec]) -> Mapping[str, DrafterSpec]:
-    """Specs by name: those `known` for the target, another kind that needs no weights, or else a model, which is an
-    EAGLE-3 head by its configuration or a causal LM.
+    """Specs by name: those `known` for the target, another kind that needs no weights, or else a model, whose kind its
+    configuration tells.
 
     Errors: `LoadError` for a kind that there is not, or one that lacks its weights.
     """
@@ -205,17 +210,24 @@ def wanted_drafters(given: Sequence[str] | Mapping[str, DrafterSpec] | None,
         elif item in DRAFTERS:
             wanted[item] = DrafterSpec(item)
         else:
-            source = locate(item)
-            name = source.name if source.name not in wanted else f"{source.name}-{len(wanted) + 1}"
-            wanted[name] = DrafterSpec("eagle3" if is_head(source) else "lm", item)
+            name, kind = name_and_kind(item)
+            wanted[name if name not in wanted else f"{name}-{len(wanted) + 1}"] = DrafterSpec(kind, item)
     for name, spec in wanted.items():
         if spec.kind not in DRAFTERS:
             raise LoadError(f"Drafter {name} is of kind {spec.kind!r}; allowed: {', '.join(DRAFTERS)}.")
         drafter_class(spec.kind).check_names(spec.settings)
-        if spec.kind in BUILDERS and spec.weights is None:
+        if spec.kind in BUILDERS and spec.kind not in STARTING_EMPTY and spec.weights is None:
             raise LoadError(f"Drafter {name} needs weights. Give a folder, a hub id or a .gguf file"
                             f"{', or one of: ' + ', '.join(known) if known else ''}.")
     return wanted
+
+
+def name_and_kind(given: str | Path) -> tuple[str, str]:
+    """The name and the kind of the drafter in a folder, hub id or GGUF file, by what is there. Errors: `LoadError`."""
+    if is_matrix(given):
+        return Path(given).expanduser().resolve().name, "successors"
+    source = locate(given)
+    return source.name, "block" if is_block(source) else "eagle3" if is_head(source) else "lm"
 
 
 Built = tuple[Drafter, Compatibility]
@@ -255,9 +267,30 @@ def build_eagle3(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wish
     return drafter, Compatibility("same", target.vocab_size, loaded.coverage)
 
 
+def build_block(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) -> Built:
+    """A DFlash drafter. Errors: `LoadError` for one that was made for another target."""
+    loaded = read_block(locate(spec.weights), target)
+    drafter = Block(**spec.settings, net=loaded.net, embeddings=loaded.embeddings, head=loaded.head, ids=loaded.vocab,
+                    title=name)
+    return drafter, Compatibility("same", target.vocab_size, loaded.coverage)
+
+
+def build_successors(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) -> Built:
+    """Successor rows, from those of a warm-up where the spec says where they are.
+
+    Errors: `LoadError` for rows of another target.
+    """
+    start = Rows() if spec.weights is None else load_rows(spec.weights, target)
+    return Successors(**spec.settings, start=start, title=name), Compatibility(
+        "same", target.vocab_size, f"proposes the target's own next tokens; {len(start)} rows to start from")
+
+
 BUILDERS: dict[str, Callable[[str, DrafterSpec, TargetModel, Wishes], Built]] = {
-    "lm": build_lm, "eagle3": build_eagle3}
+    "lm": build_lm, "eagle3": build_eagle3, "block": build_block, "successors": build_successors}
 """How each kind of drafter that has weights is made. A new kind is a function and an entry here."""
+
+STARTING_EMPTY = frozenset({"successors"})
+"""The kinds among them that do without weights, too."""
 
 
 def is_without_embeddings(source: Source) -> bool:
