@@ -23,7 +23,10 @@ from treegraft.trace.records import (
     Event,
     Expand,
     Forward,
+    Gate,
+    Graft,
     Header,
+    Learn,
     Nodes,
     PolicyInfo,
     Prefill,
@@ -37,11 +40,13 @@ from treegraft.trace.records import (
     Verify,
     Walked,
 )
-from treegraft.trace.replay import TreeState
+from treegraft.trace.replay import TreeState, ending
 
 VOCAB = 40
 STRONG = 1
 """The drafter that rescores; drafter 0 copies."""
+RANKING = 2
+"""The drafter that retrieves and learns; it gives no scores."""
 PIECES = {token: piece.encode() for token, piece in enumerate(
     ["<|end|>", "\n", " ", "<b>", "&amp;", '"', "\\", "\u2028", "é", "日", "\x00", "a", " the", "{", "}"])}
 PIECES |= {15: b"\xf0\x9f", 16: b"\x98\x80", 17: b"\xff"}
@@ -83,7 +88,7 @@ def make_run(random: Random, shapes: list[tuple[int, int]]) -> Run:
         last = index == len(shapes) - 1
         record = grow(random, index, context, root, layers, width, may_end=last).record
         run.records.append(record)
-        accept = record.events[-1]
+        accept = ending(record)[1]
         root, context = accept.bonus, context + len(accept.path) + 1
     run.end = End(reason=random.choice(["eos", "length", "stop"]), new_tokens=len(run.output),
                   microseconds=random.randrange(10**6), notes=[])
@@ -93,7 +98,8 @@ def make_run(random: Random, shapes: list[tuple[int, int]]) -> Run:
 def make_header(prompt: list[int]) -> Header:
     return Header(
         created="2026-01-31T12:00:00+00:00", target=TargetInfo(name="target", vocab_size=VOCAB),
-        drafters=[DrafterInfo(id=0, kind="lookup", name="lookup"), DrafterInfo(id=1, kind="lm", name="small")],
+        drafters=[DrafterInfo(id=0, kind="lookup", name="lookup"), DrafterInfo(id=1, kind="lm", name="small"),
+                  DrafterInfo(id=2, kind="successors", name="successors", state="history")],
         policy=PolicyInfo(name="mixed", settings={"budget": 8, "exact": True}, drafters=[0, 1]),
         decoding=Decoding(max_new_tokens=64, eos=[0]), prompt=Prompt(tokens=prompt, text="…"), group="random")
 
@@ -101,7 +107,8 @@ def make_header(prompt: list[int]) -> Header:
 def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers: int = 3, width: int = 4,
          may_end: bool = False) -> GrownRound:
     """Grow a round: `layers` expand events of up to `width` new nodes, each perhaps decided on, or a call that rescores
-    and reselects first, perhaps a prune, then greedy verification."""
+    and reselects first; a gate may stop that for retrieved nodes. Perhaps a prune, then greedy verification, from which
+    a drafter may learn."""
     tree = Growing(random, root)
     for layer in range(1, layers + 1):
         drafter = tree.decide(layer)
@@ -109,12 +116,16 @@ def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers
             tree.rescore(layer)
             tree.reselect(layer)
         tree.expand(layer, width, drafter)
+        if tree.gate(layer):
+            tree.retrieve(layer + 1, width)
+            break
     if random.random() < 0.7:
         tree.prune()
     tree.verify()
     accept = tree.accept()
     if may_end and random.random() < 0.5:
         accept.discarded = random.randint(0, len(accept.path) + 1)
+    tree.learn()
     times = {phase: random.randrange(9999) for phase in ("draft", "verify", "accept", "commit")}
     record = Round(
         index=index, context=context, root=root, events=tree.events, times=times | {"total": sum(times.values())},
@@ -129,12 +140,15 @@ def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers
 class Growing:
     """A tree in plain lists, changed in place event by event; `states` keeps a copy before each event.
 
-    `random` makes the tree, `stages` the decisions and what a call does to the scores."""
+    `random` makes the tree, `stages` the decisions and what a call does to the scores, `rows` what is retrieved and
+    learned."""
 
     def __init__(self, random: Random, root: int) -> None:
         self.random, self.stages = random, copy.deepcopy(random)
+        self.rows = Random(copy.deepcopy(random).random())
         self.token, self.parent, self.origin, self.score, self.proposers = [root], [-1], [-1], [0], [0]
         self.kept = {0}
+        self.retrieved: list[int] = []
         self.argmax: dict[int, int] = {}
         self.events: list[Event] = []
         self.states: list[tuple[int, list[int | None], set[int]]] = []
@@ -218,11 +232,57 @@ class Growing:
         self.origin.append(drafter)
         self.proposers.append(1 << drafter)
 
+    def gate(self, layer: int) -> bool:
+        """Perhaps compare a confidence with a threshold; returns whether that ends drafting."""
+        random = self.rows
+        if random.random() < 0.4:
+            return False
+        value = random.random()
+        self.remember(Gate(layer=layer, measure="confidence", value=value, threshold=0.5, stop=value <= 0.5,
+                           stage="" if value > 0.5 else f"d{layer - 1}"))
+        return value <= 0.5
+
+    def retrieve(self, layer: int, width: int) -> None:
+        """Walk down the rows of the ranking drafter, starting from the root, and graft what was found."""
+        random, old, ranks = self.rows, len(self.token), []
+        for _ in range(random.randint(0, width)):
+            parent = random.choice([0, *self.retrieved])
+            drafted = [token for above, token in zip(self.parent, self.token, strict=True) if above == parent]
+            token = random.choice([*drafted, *range(len(drafted), 4)])
+            node = self.child(parent, token)
+            if node is None:
+                node = len(self.token)
+                self.add(parent, token, RANKING)
+                self.score[node] = None
+                ranks.append(random.randrange(8))
+            self.proposers[node] |= 1 << RANKING
+            self.retrieved = sorted({*self.retrieved, node})
+        nodes, merged = list(range(old, len(self.token))), [node for node in self.retrieved if node < old]
+        parents = {self.parent[node] for node in self.retrieved}
+        self.kept.update(nodes)
+        self.remember(Expand(
+            layer=layer, drafter=RANKING, parents=sorted(parents & set(range(old))), nodes=nodes,
+            scores=self.score[old:], merged=merged, rank=ranks,
+            grafted=[node for node in nodes if self.origin[self.parent[node]] not in (-1, RANKING)]))
+        self.remember(Graft(stage=f"d{layer - 2}", drafter=RANKING, drafted=old - 1, retrieved=len(self.retrieved),
+                            nodes=self.retrieved, merged=merged, replaced=random.randrange(3),
+                            shortfall=random.randrange(3)))
+
+    def learn(self) -> None:
+        """Perhaps new rows for tokens that were verified."""
+        random = self.rows
+        if random.random() < 0.4:
+            return
+        tokens = sorted({self.token[node] for node in self.kept if random.random() < 0.6})
+        known = [random.sample(range(VOCAB), random.randint(0, 3)) for _ in tokens]
+        self.remember(Learn(drafter=RANKING, k=3, tokens=tokens,
+                            successors=[token for row in known for token in row + [-1] * (3 - len(row))]))
+
     def prune(self) -> None:
-        """Drop some subtrees."""
+        """Drop some subtrees, but nothing that was retrieved."""
         dropped: set[int] = set()
         for node in range(1, len(self.token)):
-            if self.parent[node] in dropped or self.random.random() < 0.25:
+            if node not in self.retrieved and (self.parent[node] in dropped or self.random.random() < 0.25):
                 dropped.add(node)
         self.kept -= dropped
         self.remember(Prune(budget=len(self.kept) + self.random.randrange(3), rule="score", kept=sorted(self.kept)))

@@ -116,7 +116,8 @@ def test_the_token_that_ends_an_answer_is_not_fed_back():
 
     run = make_run(Random(0), [(0, 1)])
     run.prefill.root = run.records[0].root = 18
-    run.records[0].events[-1].bonus, run.records[0].events[-1].discarded = 0, 0
+    accept = run.rounds[0].event("accept")
+    accept.bonus, accept.discarded = 0, 0
     assert run.text == " w18<|end|>"
     assert answer(run) == " w18"
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import make_run, runs
 from treegraft.analysis.text import PREFILL, chunks, token_texts, visible
+from treegraft.trace.replay import ending
 
 
 def split(data: bytes, cuts: list[int]) -> list[bytes]:
@@ -61,14 +62,14 @@ def test_a_window_shows_its_rounds_alone(run, first, count):
 
 def test_a_character_split_over_two_rounds_is_shown_once():
     run = make_run(Random(1), [(0, 1), (0, 1)])
-    first, second = (record.events[-1] for record in run.records)
+    first, second = (ending(record)[1] for record in run.records)
     first.bonus, second.bonus, second.discarded = 15, 16, 0
     assert [part.text for part in chunks(run)[1:]] == ["", "😀"]
 
 
 def test_discarded_bytes_do_not_complete_the_text():
     run = make_run(Random(1), [(0, 1), (0, 1)])
-    first, second = (record.events[-1] for record in run.records)
+    first, second = (ending(record)[1] for record in run.records)
     first.bonus, second.bonus, second.discarded = 15, 16, 1
     assert chunks(run)[1].text == "\ufffd"
     assert chunks(run)[2].text == ""

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 import treegraft.trace as tt
 from tests.strategies import make_run, runs, write_runs
 from treegraft.trace.frames import piece_text
-from treegraft.trace.records import TARGET, Decide, Expand, Rescore
+from treegraft.trace.records import TARGET, Decide, Expand, Gate, Graft, Learn, Rescore
 
 
 @pytest.fixture
@@ -36,10 +36,18 @@ def test_rounds_frame(trace):
         assert row["calls"] == sum(event.call for event in events if isinstance(event, Decide))
         assert row["grafted"] == sum(len(event.grafted) for event in events if isinstance(event, Expand))
         assert row["rescored"] == sum(len(event.nodes) for event in events if isinstance(event, Rescore))
+        grafts = [event for event in events if isinstance(event, Graft)]
+        assert row["stage"] == "".join(event.stage for event in events if isinstance(event, Gate) and event.stop)
+        assert row["retrieved"] == sum(len(event.nodes) for event in grafts)
+        assert row["merged"] == sum(len(event.merged) for event in grafts)
+        assert row["shortfall"] == sum(event.shortfall for event in grafts)
+        assert row["learned"] == sum(len(event.tokens) for event in events if isinstance(event, Learn))
         assert row["draft_us"] == record.times["draft"]
         assert row["target_us"] == sum(one.microseconds for one in record.forwards if one.model == TARGET)
         assert (row["drafter1_forwards"], row["drafter0_forwards"]) == (1, 0)
         assert row["target_kv"] == record.kv[TARGET]
+    assert all((frame[name] > 0).any() for name in ("retrieved", "merged", "shortfall", "learned"))
+    assert frame["stage"].any()
     assert frame.groupby("run")["new_tokens"].sum().tolist() == [len(run.output) - 1 for run in trace.runs]
 
 
@@ -67,6 +75,12 @@ def test_nodes_frame(trace):
             assert row["grafted"] == (made is not None and node in made.grafted)
             first = made.scores[made.nodes.index(node)] if made else 0
             assert row["first_score"] == (-math.inf if first is None else first / 100_000)
+            assert row["retrieved"] == any(node in event.nodes for event in round.record.events
+                                           if isinstance(event, Graft))
+            if made and made.rank:
+                assert row["rank"] == made.rank[made.nodes.index(node)]
+            else:
+                assert math.isnan(row["rank"])
             if made and made.match:
                 assert row["match"] == made.match[made.nodes.index(node)]
 

@@ -30,6 +30,7 @@ from treegraft.trace.records import (
     TargetInfo,
     Verify,
 )
+from treegraft.trace.replay import ending
 
 SUFFIXES = [".jsonl", ".jsonl.zst"]
 
@@ -229,7 +230,7 @@ def pool_round():
     """Six layers of an EAGLE-2 pool with honest token ids and scores, as large as they come."""
     random = Random(0)
     grown = grow(random, layers=0)
-    nodes, events = grown.record.nodes, grown.record.events[-2:]
+    nodes, events = grown.record.nodes, list(ending(grown.record))
     for layer in range(6):
         first = len(nodes.token)
         for _ in range(10 if layer == 0 else 100):

@@ -120,6 +120,8 @@ def check_probe(probe: Probe, header: Header) -> None:
         if len(set(ids)) < len(ids) or max(ids, default=0) >= size:
             fail(name, "repeats a node or names one that the probe does not have")
     aligned(len(probe.expanded) * probe.k, "", best=probe.best, best_logprobs=probe.best_logprobs or None)
+    if probe.best_logprobs and -1 in probe.best:
+        fail("best", "has a -1 beside `best_logprobs`; only drafters without probabilities leave places empty")
 
 
 def check_shape(token: Sequence[int], parent: Sequence[int], place: str) -> None:
@@ -235,7 +237,11 @@ class Events:
     def graft(self, event: Graft) -> None:
         self.of(event.drafter)
         self.known(nodes=event.nodes)
-        if not set(event.merged) <= set(event.nodes):
+        retrieved = set(event.nodes)
+        if len(retrieved) < len(event.nodes) or not all(
+                self.nodes.proposers[node] >> event.drafter & 1 for node in retrieved):
+            self.fail("nodes", f"repeats a node or holds one that drafter {event.drafter} did not propose")
+        if not set(event.merged) <= retrieved:
             self.fail("merged", "holds a node that is not among the retrieved ones")
 
     def prune(self, event: Prune) -> None:
@@ -290,6 +296,11 @@ class Events:
         if len(set(event.tokens)) < len(event.tokens):
             self.fail("tokens", "repeats a token; a row is learned once a round")
         aligned(len(event.tokens) * event.k, self.place, successors=event.successors)
+        for start in range(0, len(event.successors), event.k or 1):
+            row = event.successors[start : start + event.k]
+            known = row[: row.index(-1)] if -1 in row else row
+            if len(set(known)) < len(known) or max(row[len(known):], default=-1) >= 0:
+                self.fail("successors", "repeats a token in a row, or has one after a -1, which ends a row")
 
     def fail(self, field: str, problem: str) -> NoReturn:
         fail(self.place + field, problem)

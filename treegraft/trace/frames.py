@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from treegraft.trace.records import NATS, TARGET, Decide, Event, Expand, Logprob, Rescore
+from treegraft.trace.records import NATS, TARGET, Decide, Event, Expand, Gate, Graft, Learn, Logprob, Rescore
 from treegraft.trace.replay import accepted, ending
 
 if TYPE_CHECKING:
@@ -29,10 +29,12 @@ def rounds_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     `run`, `group`, `prompt` and `turn` say where it belongs, `round` its number in the run and `context` its length up
     to the root. `nodes` were drafted, `kept` of them verified, `accepted` of those joined the text (root and bonus not
     counted); `depth` is that of the verified tree. `calls` counts decisions to call the strong drafter, `grafted` nodes
-    that continue a branch of another drafter, `rescored` changes of scores by calls. `bonus` is a token id,
-    `new_tokens` and `discarded` count path and bonus before and after the end of the text. `<phase>_us` are wall times;
-    for each model (`target`, `drafter0`, ...) there are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the
-    cached tokens `<model>_kv`.
+    that continue a branch of another drafter, `rescored` changes of scores by calls. `stage` names what followed from
+    the gate that ended drafting, empty where none did; `retrieved` counts the nodes that took the place of drafted
+    ones, `merged` those of them that had been drafted, too, `shortfall` slots that stayed empty, and `learned` the rows
+    that drafters changed after the round. `bonus` is a token id, `new_tokens` and `discarded` count path and bonus
+    before and after the end of the text. `<phase>_us` are wall times; for each model (`target`, `drafter0`, ...) there
+    are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the cached tokens `<model>_kv`.
     """
     import pandas
 
@@ -59,9 +61,10 @@ def round_row(number: int, round: TracedRound) -> dict[str, Any]:
     return row
 
 
-def stage_counts(events: Iterable[Event]) -> dict[str, int]:
-    """How often a round called, grafted and rescored."""
-    counts = dict.fromkeys(("calls", "grafted", "rescored"), 0)
+def stage_counts(events: Iterable[Event]) -> dict[str, int | str]:
+    """How often a round called, grafted, rescored, retrieved and learned, and the stage in which a gate ended it."""
+    names = ("calls", "grafted", "rescored", "retrieved", "merged", "shortfall", "learned")
+    counts: dict[str, Any] = {"stage": "", **dict.fromkeys(names, 0)}
     for event in events:
         if isinstance(event, Decide):
             counts["calls"] += event.call
@@ -69,6 +72,14 @@ def stage_counts(events: Iterable[Event]) -> dict[str, int]:
             counts["grafted"] += len(event.grafted)
         elif isinstance(event, Rescore):
             counts["rescored"] += len(event.nodes)
+        elif isinstance(event, Gate) and event.stop:
+            counts["stage"] = event.stage
+        elif isinstance(event, Graft):
+            counts["retrieved"] += len(event.nodes)
+            counts["merged"] += len(event.merged)
+            counts["shortfall"] += event.shortfall
+        elif isinstance(event, Learn):
+            counts["learned"] += len(event.tokens)
     return counts
 
 
@@ -80,7 +91,9 @@ def nodes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     set of all; `event` the place of the event that made it (-1 for the root). `score` is cumulative, in nats, and
     `first_score` what it was when the node was drafted; `grafted` nodes continue a branch of another drafter, `kept`
     nodes were verified; `fate` is one of `replay.FATES`; `target_logprob` is the target's, after the parent, in nats;
-    `match` is the length of the copied span's match and `source` its place in the context, for drafters that copy.
+    `match` is the length of the copied span's match and `source` its place in the context, for drafters that copy;
+    `rank` is the place in the row of the parent's token (0 is the best), for drafters that rank; `retrieved` nodes took
+    the place of drafted ones, or had been drafted and were found again.
     """
     import pandas
 
@@ -99,17 +112,21 @@ def node_columns(round: TracedRound) -> dict[str, list[Any]]:
     record, pieces = round.record, round.run.pieces
     nodes, (verify, _) = record.nodes, ending(record)
     size = len(nodes.token)
-    event, match, source = [UNBORN] * size, [math.nan] * size, [math.nan] * size
-    first, grafted = list(nodes.score), [False] * size
+    event, match, source, rank = ([unknown] * size for unknown in (UNBORN, math.nan, math.nan, math.nan))
+    first, grafted, retrieved = list(nodes.score), [False] * size, [False] * size
     for place, made in enumerate(record.events):
         if isinstance(made, Expand):
             for node, score in zip(made.nodes, made.scores, strict=True):
                 first[node] = score
             for node in made.grafted:
                 grafted[node] = True
-            for column, values in ((event, [place] * len(made.nodes)), (match, made.match), (source, made.source)):
+            for column, values in ((event, [place] * len(made.nodes)), (match, made.match), (source, made.source),
+                                   (rank, made.rank)):
                 for node, value in zip(made.nodes, values or [], strict=False):
                     column[node] = math.nan if value is None else value
+        elif isinstance(made, Graft):
+            for node in made.nodes:
+                retrieved[node] = True
     target = dict(zip(verify.order, verify.logprob, strict=True))
     return {
         "node": list(range(size)), "token": nodes.token, "piece": [piece_text(pieces, token) for token in nodes.token],
@@ -118,7 +135,7 @@ def node_columns(round: TracedRound) -> dict[str, list[Any]]:
         "first_score": [nats(score) for score in first], "grafted": grafted,
         "kept": [node in target for node in range(size)], "fate": round.fates,
         "target_logprob": [nats(target[node]) if node and node in target else math.nan for node in range(size)],
-        "match": match, "source": source}
+        "match": match, "source": source, "rank": rank, "retrieved": retrieved}
 
 
 def graph(round: TracedRound) -> networkx.DiGraph:
