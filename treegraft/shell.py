@@ -81,10 +81,10 @@ def drafter_specs(target: str, drafters: list[str] | None,
     """How to make these drafters of the target (None: all that it has), with these settings."""
     from treegraft.drafters import drafter_class
     from treegraft.models.errors import ModelError
-    from treegraft.models.pairs import PAIRS, DrafterSpec
+    from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
 
     refuse_typo("target", target, list(PAIRS))
-    known = PAIRS[target].drafters if target in PAIRS else {"lookup": DrafterSpec("lookup")}
+    known = PAIRS[target].drafters if target in PAIRS else FREE_DRAFTERS
     for name in drafters or []:
         refuse_typo("drafter", name, list(known))
     with refusing(ModelError, SettingError):

@@ -25,7 +25,12 @@ class DrafterSpec:
     help: str = ""
 
 
-FREE_DRAFTERS = {"lookup": DrafterSpec("lookup", help="copies from the context; free")}
+FREE_DRAFTERS = {
+    "lookup": DrafterSpec("lookup", help="copies from the context; free"),
+    "successors": DrafterSpec("successors", help="remembers the target's best next tokens after each token; free"),
+    "ngram": DrafterSpec("ngram", help="copies one run from the context, for prompt-lookup; free"),
+    "logitspec": DrafterSpec("logitspec", help="guesses from the target's last logits, for logitspec; free"),
+}
 """Drafters that need no weights, and so suit every target."""
 
 SMOLLM2 = WheelModel(

@@ -1,0 +1,62 @@
+"""Drafters that need the text alone run live in a replay; those that also ask the target have its rows in the trace."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.analysis.recordings import PROMPTS, recorded_with
+from tests.analysis.test_whatif import same_rounds
+from treegraft.analysis.recorded import NotRecorded
+from treegraft.analysis.whatif import WhatIf
+from treegraft.drafters.logitspec import LogitSpec as LogitSpecDrafter
+from treegraft.drafters.ngram import Ngram
+from treegraft.models.target import WALK_TOP_K
+from treegraft.policies import LogitSpec, PromptLookup
+from treegraft.trace.runs import Run
+
+FEW = WALK_TOP_K - 1
+"""Guesses for which the rounds' own rows suffice."""
+
+CASES = {
+    "ngram": (PromptLookup(), lambda: Ngram(ngram=2, whole=False), "run"),
+    "logitspec, few guesses": (LogitSpec(), lambda: LogitSpecDrafter(guesses=FEW), "run"),
+    "logitspec": (LogitSpec(), LogitSpecDrafter, "dense"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("budget", [None, 3, 12])
+def test_a_replay_equals_a_live_run(case, budget):
+    policy, drafter, level = CASES[case]
+    whatif = WhatIf(recorded_with([drafter()], PROMPTS[1], policy, level=level).run)
+    wanted = policy if budget is None else type(policy)(budget=budget)
+    same_rounds(whatif.replay(wanted), recorded_with([drafter()], PROMPTS[1], wanted).run)
+
+
+@pytest.mark.parametrize("level", ["run", "dense"])
+def test_probes_hold_only_rows_that_the_rounds_lack(level):
+    run = recorded_with([LogitSpecDrafter(guesses=FEW)], PROMPTS[1], LogitSpec(), level=level).run
+    assert run.probes == []
+
+
+def test_without_enough_rows_a_replay_is_refused():
+    run = recorded_with([LogitSpecDrafter()], PROMPTS[1], LogitSpec()).run
+    with pytest.raises(NotRecorded, match="asks for the target's 61 best tokens, and the rounds hold 8: record with "
+                                          "--level dense"):
+        WhatIf(run)
+
+
+def test_rows_that_lack_tokens_are_no_rows():
+    run = recorded_with([LogitSpecDrafter(guesses=FEW)], PROMPTS[1], LogitSpec()).run
+    run.rounds[2].event("verify").walk[0].tokens.pop()
+    with pytest.raises(NotRecorded, match="8 best tokens"):
+        WhatIf(run)
+
+
+def test_a_datastore_is_not_in_the_trace():
+    run = recorded_with([Ngram()], PROMPTS[1], PromptLookup()).run
+    info = msgspec.structs.replace(run.header.drafters[0], kind="datastore", name="wiki", memory="9 tokens")
+    header = msgspec.structs.replace(run.header, drafters=[info])
+    with pytest.raises(NotRecorded, match=r"wiki retrieves from a datastore \(9 tokens\), which a trace does not hold"):
+        WhatIf(Run(header, run.pieces, run.prefill, run.records, run.end))
