@@ -26,6 +26,7 @@ from treegraft.distill.cli import app as distill_app
 from treegraft.scheduler.cli import distill_scheduler, values
 from treegraft.settings import Setting, SettingError, settings_of
 from treegraft.shell import INTERRUPTED, console, fail, load_pair, pick, progress_bar, refusing, say
+from treegraft.warm_cli import warm
 
 if TYPE_CHECKING:
     from treegraft.models import Pair
@@ -40,6 +41,7 @@ app.add_typer(models_app, name="models")
 app.add_typer(distill_app, name="distill")
 app.command()(values)
 app.command("distill-scheduler")(distill_scheduler)
+app.command()(warm)
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A .jsonl or .jsonl.zst file.", show_default=False)]
 
