@@ -35,3 +35,27 @@ def pair(smollm2_home: Path):
     from treegraft.models import load
 
     return load("smollm2", dtype="float32", device="cpu")
+
+
+CHAT_TEMPLATE = "{% for message in messages %}<s>{{ message.content }}</s>{% endfor %}"
+
+
+@pytest.fixture(scope="session")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A tiny target on disk, and a drafter with the same weights."""
+    from tests.models.tiny_folders import save_llama
+    from tests.models.tokenizers_of import byte_level
+
+    place = tmp_path_factory.mktemp("models")
+    tokenizer = byte_level(chat_template=CHAT_TEMPLATE)
+    sizes = {"max_position_embeddings": 512}
+    return save_llama(place / "target", tokenizer, **sizes), save_llama(place / "small", tokenizer, **sizes)
+
+
+@pytest.fixture(scope="session")
+def tiny_pair(folders):
+    """A tiny pair, loaded as a user's own models are."""
+    from treegraft.models import load
+
+    target, drafter = map(str, folders)
+    return load(target, ["lookup", drafter], dtype="float32", device="cpu")

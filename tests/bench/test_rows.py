@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from treegraft.bench.rows import BenchError, Question, bare_settings, build_rows, counted, parse_policy
+from treegraft.bench.rows import Question, bare_settings, build_rows, counted
 from treegraft.bench.samples import GENERATE
 from treegraft.models.tokenizer import encode_prompt
 from treegraft.run import RunError
@@ -122,35 +122,8 @@ def test_policies_that_the_pair_cannot_run_are_no_defaults(tiny_pair, tmp_path, 
     assert names == {GENERATE, "generate: prompt lookup", "plain", "lookup"}
 
 
-def test_drafters_are_named_behind_the_policy(tiny_pair):
-    policy, drafters, _ = parse_policy("treegraft@lookup+small:schedule=always,budget=9", tiny_pair)
-    assert (policy.name, policy.schedule, policy.budget, drafters) == ("treegraft", "always", 9, ["lookup", "small"])
-
-
-def test_settings_of_a_drafter_belong_to_one_row_alone(tiny_pair):
-    policy, drafters, pair = parse_policy("eagle2:depth=2,small.draft_vocab=9", tiny_pair)
-    assert drafters is None
-    assert (policy.depth, pair.drafters["small"].draft_vocab, tiny_pair.drafters["small"].draft_vocab) == (2, 9, 0)
-    assert pair.drafters["small"].model is tiny_pair.drafters["small"].model
-    assert pair.drafters["small"].vocab == tiny_pair.drafters["small"].vocab
-
-
-@pytest.mark.parametrize(("text", "kind", "words"), [
-    ("eagle3", BenchError, "no policy 'eagle3'. Known: plain"),
-    ("eagle2:15", BenchError, "write it as NAME:SETTING=VALUE"),
-    ("eagle2:=15", BenchError, "write it as NAME:SETTING=VALUE"),
-    ("eagle2:width=3", SettingError, "no setting 'width'"),
-    ("eagle2:budget=many", SettingError, "budget was 'many'"),
-    ("eagle2:big.draft_vocab=3", SettingError, "no drafter 'big'"),
-    ("eagle2:small.ngram=3", SettingError, "no setting 'ngram'"),
-])
-def test_policies_that_cannot_be_read_are_refused(tiny_pair, text, kind, words):
-    with pytest.raises(kind, match=words):
-        parse_policy(text, tiny_pair)
-
-
 def test_a_policy_is_measured_once_and_needs_its_drafters(tiny_pair, tmp_path, monkeypatch):
-    with pytest.raises(BenchError, match="given twice"):
+    with pytest.raises(SettingError, match="given twice"):
         build_rows(tiny_pair, ["plain", "plain"], NEW_TOKENS, tmp_path)
     monkeypatch.setattr(tiny_pair, "drafters", {})
     with pytest.raises(RunError, match="lookup"):

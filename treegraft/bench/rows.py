@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,23 +22,10 @@ from treegraft.drafters.lm import LM
 from treegraft.engine import decode, prefill
 from treegraft.models import Pair
 from treegraft.models.target import Target
-from treegraft.policies import POLICIES, Policy
-from treegraft.run import (
-    RunError,
-    choose_drafters,
-    constants_for,
-    context_size,
-    find_scheduler,
-    forwards,
-    measure_costs,
-    record,
-)
-from treegraft.settings import SettingError
+from treegraft.policies import Policy
+from treegraft.policy_text import choose_policies
+from treegraft.run import choose_drafters, constants_for, context_size, forwards, measure_costs, record
 from treegraft.stop import Stop
-
-DEFAULT_POLICIES = ("plain", "chain", "lookup", "eagle2", "eagle2:budget=15,top_k=4,depth=4", "treegraft@lookup+strong",
-                    "treegraft@lookup+eagle3")
-"""What is measured unless the user names policies; those that the pair has no drafter for are left out."""
 
 PROMPT_LOOKUP_TOKENS = 10
 """Tokens that transformers' prompt lookup copies at most."""
@@ -202,73 +189,14 @@ def micro(seconds: float) -> int:
 def build_rows(pair: Pair, policies: Sequence[str], max_new_tokens: int, folder: Path) -> list[Row]:
     """Plain `generate` and its two speculative modes, then every policy without and with recording into `folder`.
 
-    `policies` are like `eagle2:budget=15,strong.draft_vocab=4096` or `treegraft@lookup+strong:schedule=always`; none
-    means `DEFAULT_POLICIES`.
-    Errors: `BenchError`, `SettingError` and `RunError` for policies that cannot run on the pair.
+    `policies` are as `choose_policies` takes them. Errors: `SettingError` and `RunError`.
     """
     options = {GENERATE: {}, "generate: prompt lookup": {"prompt_lookup_num_tokens": PROMPT_LOOKUP_TOKENS}}
     assistant = next((drafter for drafter in pair.drafters.values() if isinstance(drafter, LM)), None)
     if assistant:
         options[f"generate: assisted by {assistant.label}"] = {"assistant_model": assistant.model}
     rows: list[Row] = [GenerateRow(name, pair, max_new_tokens, values) for name, values in options.items()]
-    for text in policies or fitting(pair):
-        if any(row.name == text for row in rows):
-            raise BenchError(f"--policy {text} was given twice; name each policy once.")
-        policy, drafters, its_pair = parse_policy(text, pair)
-        check_policy(its_pair, policy, drafters)
-        rows += [PolicyRow(text, its_pair, policy, drafters, max_new_tokens),
-                 RecordedRow(text, its_pair, policy, drafters, max_new_tokens, folder)]
+    for one in choose_policies(policies, pair):
+        rows += [PolicyRow(one.text, one.pair, one.policy, one.drafters, max_new_tokens),
+                 RecordedRow(one.text, one.pair, one.policy, one.drafters, max_new_tokens, folder)]
     return rows
-
-
-def fitting(pair: Pair) -> Iterator[str]:
-    """The default policies that the pair has drafters for."""
-    for text in DEFAULT_POLICIES:
-        policy, drafters, _ = parse_policy(text, pair)
-        try:
-            check_policy(pair, policy, drafters)
-        except RunError:
-            continue
-        yield text
-
-
-def check_policy(pair: Pair, policy: Policy, drafters: Sequence[str] | None) -> None:
-    """Errors: `RunError` for a policy that the pair has no drafters or no scheduler for."""
-    chosen = choose_drafters(pair, policy, drafters)
-    if policy.needs_scheduler:
-        find_scheduler(None, pair.target.name, chosen)
-
-
-def parse_policy(text: str, pair: Pair) -> tuple[Policy, list[str] | None, Pair]:
-    """A policy, its drafters (None: the first that fit) and the pair, all with the settings in
-    `NAME@DRAFTER+DRAFTER:SETTING=VALUE,DRAFTER.SETTING=VALUE,...`.
-
-    Errors: `BenchError`, `SettingError`.
-    """
-    head, _, rest = text.partition(":")
-    name, _, drafters = head.partition("@")
-    if name not in POLICIES:
-        raise BenchError(f"--policy was {text!r}; there is no policy {name!r}. Known: {', '.join(POLICIES)}.")
-    own: dict[str, str] = {}
-    others: dict[str, dict[str, str]] = {}
-    for part in rest.split(",") if rest else []:
-        setting, equals, value = part.partition("=")
-        if not (setting and equals):
-            raise BenchError(f"--policy was {text!r}; write it as NAME:SETTING=VALUE,..., like eagle2:budget=15.")
-        drafter, dot, inner = setting.rpartition(".")
-        (others.setdefault(drafter, {}) if dot else own)[inner] = value
-    return POLICIES[name].from_text(own), drafters.split("+") if drafters else None, with_settings(pair, others)
-
-
-def with_settings(pair: Pair, settings: dict[str, dict[str, str]]) -> Pair:
-    """The pair with other settings of its drafters; models are shared, caches are not.
-
-    Errors: `SettingError`.
-    """
-    drafters = dict(pair.drafters)
-    for name, values in settings.items():
-        if name not in drafters:
-            raise SettingError(f"there is no drafter {name!r}; the pair has: {', '.join(drafters) or 'none'}.")
-        made = type(drafters[name]).from_text(values).settings
-        drafters[name] = replace(drafters[name], **{setting: made[setting] for setting in values})
-    return replace(pair, drafters=drafters)
