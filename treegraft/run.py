@@ -95,8 +95,8 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         stack.enter_context(pair.lock)
         target = Target(pair.target.cached(max_context))
         header.costs = [] if isinstance(costs, bool) else list(costs)
-        timed = policy.needs_clock or (level == "exhaustive" and len(chosen) > 1)
-        if costs is True or (timed and not header.costs):
+        timed = policy.needs_clock or (level == "exhaustive" and policy.decides)
+        if costs is True or ((timed or policy.needs_costs) and not header.costs):
             header.costs = measure_costs(target, chosen)
         constants = constants_for(pair, len(tokens), policy, chosen, header.costs, scheduler, timed=timed)
         constants = replace(constants, clock=clock or constants.clock)
@@ -172,7 +172,7 @@ def constants_for(pair: Pair, prompt: int, policy: Policy, drafters: Sequence[Dr
     """
     clock = clock_of(costs, policy, drafters) if policy.needs_clock or timed else None
     chosen = find_scheduler(scheduler, pair.target.name, drafters) if policy.needs_scheduler else None
-    return Constants(prompt, clock, chosen)
+    return Constants(prompt, clock, chosen, costs if policy.needs_costs else ())
 
 
 def find_scheduler(given: str | Path | Scheduler | None, target: str, drafters: Sequence[Drafter]) -> Scheduler:
