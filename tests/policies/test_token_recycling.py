@@ -43,11 +43,13 @@ def test_the_tree_has_the_published_levels():
     assert (TEMPLATE.size, TEMPLATE.levels) == (80, (8, 21, 25, 15, 8, 3))
 
 
-@pytest.mark.parametrize("path", [(7,), (1, 3), (7, 0), (0, 7, 0), (1, 0, 1), (0, 0, 1, 1), (3, 0, 0, 0), (0, 0, 0, 2, 0),
-                                  (0, 0, 0, 0, 0, 1), (0, 0, 0, 1, 0, 0)])
-def test_the_tree_has_the_ends_of_the_published_one(path):
+@pytest.mark.parametrize("path", [
+    (7,), (1, 3), (2, 2), (7, 0), (0, 7, 0), (0, 2, 1), (1, 0, 1), (0, 0, 0, 4), (0, 0, 1, 1), (3, 0, 0, 0),
+    (0, 0, 0, 2, 0), (0, 0, 0, 0, 0, 1), (0, 0, 0, 1, 0, 0)], ids=str)
+def test_the_tree_ends_where_the_published_one_does(path):
+    """Each of these is the last of the published tree below its parent."""
     assert path in TEMPLATE.paths
-    assert (*path[:-1], path[-1] + 1) not in TEMPLATE.paths or path[-1] < 7
+    assert (*path[:-1], path[-1] + 1) not in TEMPLATE.paths
 
 
 def test_full_rows_fill_the_tree_level_by_level():
@@ -115,9 +117,10 @@ START = Rows(np.arange(3, 60, dtype=np.int32),
 @pytest.mark.parametrize("start", [Rows(), START], ids=["cold", "warm"])
 def test_output_equals_plain_greedy_decoding(learn, start):
     model, accepted = tiny.target("llama"), 0
-    for prompt in PROMPTS:
-        output, steps, _ = run(recordings.target(), TokenRecycling(), [Successors(learn=learn, start=start)], prompt)
-        assert_same_text(model, prompt, output, plain_generate(model, prompt, 40))
+    for prompt in PROMPTS[1:3]:
+        drafter = Successors(learn=learn, start=start)
+        output, steps, _ = run(recordings.target(), TokenRecycling(), [drafter], prompt, 24)
+        assert_same_text(model, prompt, output, plain_generate(model, prompt, 24))
         accepted += sum(len(step.path) for step in steps)
         assert sum(len(step.learned) for step in steps) > 0
     assert accepted > 0
