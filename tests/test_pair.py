@@ -10,6 +10,7 @@ import treegraft as tg
 from tests.analysis.recordings import made_scheduler
 from tests.analysis.test_whatif import same_rounds
 from tests.decoding import assert_same_text, plain_generate
+from tests.default_pair import HERE
 from treegraft.analysis.whatif import WhatIf
 from treegraft.policies import POLICIES
 from treegraft.run import RunError
@@ -55,7 +56,7 @@ CASES = [("plain", []), ("lookup", ["lookup"]),
 
 
 def test_every_policy_is_compared_with_plain_decoding():
-    assert {policy for policy, _ in CASES} == set(POLICIES)
+    assert {policy for policy, _ in CASES} == set(HERE)
 
 
 @pytest.mark.parametrize(("name", "drafters"), CASES)
@@ -99,7 +100,7 @@ def test_what_ifs_equal_live_runs(pair, drafters, prompts):
             same_rounds(whatif.replay(policy), live)
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", HERE)
 def test_prompt_of_one_token(pair, name):
     run = tg.record(pair, "The", policy=policy_of(name), max_new_tokens=8, raw=True).run
     assert len(run.header.prompt.tokens) == 1
@@ -107,7 +108,7 @@ def test_prompt_of_one_token(pair, name):
                      plain_generate(pair.target.model, run.header.prompt.tokens, 8))
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", HERE)
 def test_prompt_near_the_context_limit(pair, name):
     prompt = "one two three four five six seven eight one two three four five six seven"
     length = len(pair.target.tokenizer(prompt)["input_ids"])
@@ -118,7 +119,7 @@ def test_prompt_near_the_context_limit(pair, name):
                      plain_generate(pair.target.model, run.header.prompt.tokens, 3))
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", HERE)
 def test_limit_of_one_token_and_immediate_end(pair, name, monkeypatch):
     run = tg.record(pair, PROMPTS[0], policy=policy_of(name), max_new_tokens=1).run
     assert (len(run.output), run.end.reason, len(run.rounds)) == (1, "length", 0)
@@ -130,7 +131,7 @@ def test_limit_of_one_token_and_immediate_end(pair, name, monkeypatch):
 def test_stop_string_inside_a_block_ends_the_text_there(pair):
     whole = tg.record(pair, PROMPTS[1], policy=tg.Plain(), max_new_tokens=30).text
     needle = whole[20:24]
-    for name in POLICIES:
+    for name in HERE:
         run = tg.record(pair, PROMPTS[1], policy=policy_of(name), max_new_tokens=30, stop=[needle]).run
         assert run.end.reason == "stop"
         assert needle in run.text

@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import treegraft
+from tests.default_pair import ELSEWHERE, HERE
 from tests.fake_decode import FakeDecode, wait_until
 from treegraft import live
 from treegraft.models.errors import FetchError, LoadError
@@ -78,7 +79,7 @@ def finished(app: AppTest, fake: FakeDecode) -> live.LiveRun:
 # --- before the run -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", HERE)
 def test_every_policy_shows_its_settings_and_runs_with_them(fake, name):
     app = opened()
     app.selectbox(key="policy").set_value(name).run()
@@ -94,6 +95,15 @@ def test_every_policy_shows_its_settings_and_runs_with_them(fake, name):
     assert len(run.request.drafters) == len(POLICIES[name].roles)
     run.stop()
     fake.let(4)
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_policy_that_the_pair_has_no_drafter_for_says_so_and_does_not_run(fake, name):
+    app = opened()
+    app.selectbox(key="policy").set_value(name).run()
+    assert f"Policy {name} needs a drafter that {POLICIES[name].roles[0].help}" in texts(app)
+    button(app, "Record").click().run()
+    assert "live_run" not in app.session_state
 
 
 def test_drafters_are_those_that_fit_the_role(fake):
