@@ -231,14 +231,14 @@ def test_where_no_layers_are_named_they_lie_evenly(target, inputs, tmp_path):
                                  [1] * 65], ids=str)
 def test_layer_ids_that_cannot_be_read(ids, target, tmp_path):
     folder = save_zlab(tmp_path / "block", net_of(), target.vocab_size, {"target_layer_ids": ids})
-    with pytest.raises(LoadError, match="layer_ids|reads layers"):
+    with pytest.raises(LoadError, match=r"layer_ids|reads layers"):
         read_block(folder, target)
 
 
 @pytest.mark.parametrize("ids", [[0, 5], [1, DEPTH + 1], None])
 def test_layer_ids_of_speculators_that_cannot_be_read(ids, target, tmp_path):
     folder = save_speculators(tmp_path / "block", net_of(), target.vocab_size, aux_hidden_state_layer_ids=ids)
-    with pytest.raises(LoadError, match="layer_ids|reads layers"):
+    with pytest.raises(LoadError, match=r"layer_ids|reads layers"):
         read_block(folder, target)
 
 
@@ -322,7 +322,7 @@ def test_weights_that_are_no_weights(junk, target, tmp_path):
 def test_pickled_weights_are_never_read(target, tmp_path):
     folder = save_zlab(tmp_path / "block", net_of(), target.vocab_size)
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(LoadError, match="pickled weights .* are never loaded"):
+    with pytest.raises(LoadError, match=r"pickled weights .* are never loaded"):
         read_block(folder, target)
 
 

@@ -2,8 +2,8 @@
 
 - z-lab (z-lab/dflash, `dflash/model.py`; SpecForge and SGLang read and write the same): the keys of a Qwen3
   configuration plus `block_size`, `num_target_layers` and `dflash_config` with `mask_token_id` and `target_layer_ids`;
-  each of these may stand in `dflash_config` or at the top. Tensors `fc`, `hidden_norm`, `layers.N.*`, `norm`; embeddings
-  and output head are the target's.
+  each of these may stand in `dflash_config` or at the top. Tensors `fc`, `hidden_norm`, `layers.N.*`, `norm`;
+  embeddings and output head are the target's.
 - speculators (vllm-project/speculators, `src/speculators/models/dflash`): `speculators_model_type`, the layers'
   configuration in `transformer_layer_config`, `aux_hidden_state_layer_ids`, `mask_token_id`, `sample_from_anchor`; a
   smaller `draft_vocab_size` comes with `lm_head`, `d2t` and `t2d`, as in EAGLE-3 heads.
@@ -12,8 +12,8 @@ Layer ids count from 0. Ours are "after the layer": id n is what layer n puts ou
 - `target_layer_ids` mean the same (z-lab reads `hidden_states[id + 1]`). The last layer is refused: the public codes
   differ on whether the target's last norm comes before. Where none are stored, as many as the drafter has layers lie
   evenly from 1 to L - 3 of the target's L (`build_target_layer_ids`).
-- `aux_hidden_state_layer_ids` are "before the layer", as in EAGLE-3 heads of speculators (vllm-project/vllm#40727): n is
-  what layer n reads, hence our n - 1; the number of layers stands for what the last one puts out.
+- `aux_hidden_state_layer_ids` are "before the layer", as in EAGLE-3 heads of speculators (vllm-project/vllm#40727): n
+  is what layer n reads, hence our n - 1; the number of layers stands for what the last one puts out.
 
 All tokens of a block see one another unless `is_causal` says otherwise; where it does not say, a layer with a sliding
 window is causal (z-lab, vLLM). In speculators only layers with a sliding window can be, by `sliding_window_non_causal`.
