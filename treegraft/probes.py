@@ -10,14 +10,14 @@ from contextlib import suppress
 
 import numpy as np
 
-from treegraft.analysis.known import begin, output_logprobs
-from treegraft.drafters.base import Committed, Drafter, Prefilled, ScoringDrafter
-from treegraft.models.target import Target
+from treegraft.analysis.known import begin, output_best, output_logprobs
+from treegraft.drafters.base import Committed, Drafter, Prefilled, RankingDrafter, ScoringDrafter
+from treegraft.models.target import WALK_TOP_K, Target
 from treegraft.policies.base import MAX_NODES, Constants, Policy, Round
 from treegraft.scheduler.choices import every_choice
 from treegraft.trace.records import Decide, Probe
 from treegraft.trace.runs import Run
-from treegraft.tree import DraftTree
+from treegraft.tree import ROOT, DraftTree
 
 UNASKED = 1
 """Stands for a log-prob that was not asked for; real ones are not above 0."""
@@ -102,34 +102,92 @@ class Notebook(ScoringDrafter):
             k=len(tables[0]) // len(expanded) if expanded else 0, best=tables[0], best_logprobs=tables[1])
 
 
+class RowNotebook(RankingDrafter):
+    """Asks a drafter that ranks about many tokens at one position, and keeps its rows."""
+
+    name = "row notebook"
+
+    def __init__(self, drafter: RankingDrafter) -> None:
+        self.id, self.verify_k = drafter.id, drafter.verify_k
+        self._drafter = drafter
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        self._drafter.begin(prefilled, max_context, capacity)
+
+    def open(self, root: int, context: int) -> None:
+        """Turn to a position: `root` is the last of `context` tokens."""
+        self._root, self._context = root, context
+        self._rows: dict[int, list[int]] = {}
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        self._drafter.commit(tree, committed)
+
+    def successors(self, tokens: np.ndarray) -> np.ndarray:
+        rows = self._drafter.successors(tokens)
+        self._rows |= zip(tokens.tolist(), rows.tolist(), strict=True)
+        return rows
+
+    def probe(self) -> Probe:
+        """All rows at this position: that of the root's token at node 0, each other one at a child of it."""
+        asked = [self._root, *(token for token in self._rows if token != self._root)]
+        expanded = [place for place, token in enumerate(asked) if token in self._rows]
+        rows = [self._rows[asked[place]] for place in expanded]
+        return Probe(drafter=self.id, context=self._context, token=asked, parent=[-1, *[ROOT] * (len(asked) - 1)],
+                     logprob=[None] * len(asked), expanded=expanded, k=len(rows[0]) if rows else 0,
+                     best=[token for row in rows for token in row])
+
+
+def notebook_for(drafter: Drafter) -> Drafter:
+    """A notebook that asks the drafter, or the drafter itself where a replay does without its answers."""
+    if drafter.scores_tokens:
+        return Notebook(drafter, MAX_NODES)
+    if isinstance(drafter, RankingDrafter) and drafter.state == "context":
+        return RowNotebook(drafter)
+    return drafter
+
+
 def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], constants: Constants,
                 run: Run) -> Iterator[tuple[int, int, Probe]]:
-    """Probes of every drafter that scores tokens, at every position of the output of `run`, in order: each with the
-    number of its position, from 1, and how many there are."""
-    drafters = [Notebook(drafter, MAX_NODES) if drafter.scores_tokens else drafter for drafter in drafters]
-    notebooks = [drafter for drafter in drafters if isinstance(drafter, Notebook)]
+    """Probes of every drafter that scores or ranks tokens, at every position of the output of `run`, in order: each
+    with the number of its position, from 1, and how many there are."""
+    drafters = [notebook_for(drafter) for drafter in drafters]
+    notebooks = [drafter for drafter in drafters if isinstance(drafter, (Notebook, RowNotebook))]
     prompt, output, max_context = run.header.prompt.tokens, run.output, run.header.decoding.max_context
     layers = sorted({layer for notebook in notebooks for layer in notebook.aux_layers})
-    states = target.prefill(prompt + output[:-1], 0, layers).states
+    verify_k = max((drafter.verify_k for drafter in drafters), default=0)
+    asking = [one for one in drafters if one.state == "context" and one.verify_k > WALK_TOP_K]
+    whole = target.prefill(prompt + output[:-1], verify_k if verify_k > WALK_TOP_K else 0, layers)
+    states = whole.states
     begin(drafters, run, {layer: every[: len(prompt)] for layer, every in states.items()})
     logprobs = output_logprobs(run)
+    best = whole.tokens[len(prompt):] if verify_k > WALK_TOP_K else output_best(run)[:, :verify_k]
     for place in range(len(output) - 1):
         root, context = output[place], len(prompt) + place + 1
         for notebook in notebooks:
             notebook.open(root, context)
 
-        def draft(forced: Sequence[bool], root: int = root, context: int = context) -> int:
+        def draft(forced: Sequence[bool], policy: Policy = policy, root: int = root, context: int = context) -> int:
             round = Round(DraftTree(root, context, policy.capacity), drafters, max_context - context, constants, forced)
             policy.draft(round)
             return sum(isinstance(event, Decide) for event in round.events)
 
         with suppress(NotebookFull):  # the choices left are not recorded, and a replay that needs them says so
-            if run.header.level == "exhaustive":
+            if run.header.level == "exhaustive" and policy.decides:
                 every_choice(draft)
             else:
-                draft(())
-        yield from ((place + 1, len(output) - 1, notebook.probe()) for notebook in notebooks)
+                for variant in policy.variants():
+                    draft((), variant)
+        probes = [*(notebook.probe() for notebook in notebooks),
+                  *(row_probe(one, root, context, whole.tokens[context - 2]) for one in asking)]
+        yield from ((place + 1, len(output) - 1, probe) for probe in probes)
         here = {layer: every[context - 1: context] for layer, every in states.items()}
-        committed = Committed(np.zeros(0, np.int64), output[place + 1: place + 2], here, logprobs[place: place + 1])
+        committed = Committed(np.zeros(0, np.int64), output[place + 1: place + 2], here, logprobs[place: place + 1],
+                              verified=np.array([ROOT]), best=best[place: place + 1])
         for drafter in drafters:
             drafter.commit(DraftTree(root, context, 1), committed)
+
+
+def row_probe(drafter: Drafter, root: int, context: int, best: np.ndarray) -> Probe:
+    """The target's best tokens [k] where it chose the root, the last of `context` tokens."""
+    return Probe(drafter=drafter.id, context=context, token=[root], parent=[-1], logprob=[None], expanded=[ROOT],
+                 k=len(best), best=best.tolist())

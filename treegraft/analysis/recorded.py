@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from treegraft.drafters.base import Committed, Prefilled, ScoringDrafter
+from treegraft.drafters.base import Committed, Prefilled, RankingDrafter, ScoringDrafter
 from treegraft.trace.records import DrafterInfo, Probe
 from treegraft.tree import ROOT, DraftTree
 
@@ -116,6 +116,43 @@ class RecordedDrafter(ScoringDrafter):
             self.passes += sizes.tolist()
         else:
             self.passes.append(len(lacking))
+
+
+class RecordedRows(RankingDrafter):
+    """Stands in for the drafter that `info` describes and that ranks: the same rows, or `NotRecorded`."""
+
+    name = "recorded rows"
+
+    def __init__(self, info: DrafterInfo, probes: Iterable[Probe]) -> None:
+        self.id, self._label = info.id, info.name
+        self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
+
+    @property
+    def label(self) -> str:
+        return self._label
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        """There is nothing to read."""
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        """There is nothing to learn."""
+
+    def open(self, context: int) -> None:
+        """Turn to the position whose root is the last of `context` tokens."""
+        if context not in self._probes:
+            raise NotRecorded(f"the trace has no probe of {self.label} behind {context} tokens; record it with "
+                              "--level dense")
+        probe = self._probes[context]
+        self._context = context
+        self._row = {probe.token[place]: row for row, place in enumerate(probe.expanded)}
+        self._rows = np.array(probe.best, np.int64).reshape(-1, max(1, probe.k))
+
+    def successors(self, tokens: np.ndarray) -> np.ndarray:
+        rows = [self._row.get(token, -1) for token in tokens.tolist()]
+        if min(rows) < 0:
+            raise NotRecorded(f"the trace lacks what {self.label} knew after some token behind {self._context} tokens: "
+                              "record with a larger budget")
+        return self._rows[rows]
 
 
 def caught_up(kind: str, cached: int, context: int, read: set[int], path: Iterable[int]) -> tuple[int, int]:

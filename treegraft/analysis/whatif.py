@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from treegraft.analysis.costs import microseconds
-from treegraft.analysis.known import begin, output_logprobs
-from treegraft.analysis.recorded import NotRecorded, RecordedDrafter, caught_up
-from treegraft.drafters import drafter_class
+from treegraft.analysis.known import asked_best, begin, output_logprobs
+from treegraft.analysis.recorded import NotRecorded, RecordedDrafter, RecordedRows, caught_up
+from treegraft.drafters import FROM_TEXT, RANKING, drafter_class
 from treegraft.drafters.base import Committed, Drafter
 from treegraft.policies import POLICIES
 from treegraft.policies.base import Constants, Policy, Round
@@ -32,10 +32,11 @@ from treegraft.tree import ROOT, DraftTree
 
 @dataclass(frozen=True)
 class Grown:
-    """A tree as a policy grew it at one position. `decisions` are those on the way; `passes` the forwards of each
-    drafter as numbers of nodes, `read` the nodes that it read."""
+    """A tree as a policy grew it at one position, and what it `kept`. `decisions` are those on the way; `passes` the
+    forwards of each drafter as numbers of nodes, `read` the nodes that it read."""
 
     tree: DraftTree
+    kept: np.ndarray
     decisions: tuple[Decide, ...]
     passes: Mapping[int, Sequence[int]]
     read: Mapping[int, set[int]]
@@ -134,11 +135,12 @@ class WhatIf:
         self._verified: dict[tuple, Verified] = {}
         self._cost: dict[tuple[int, int], int] = {}
         self.drafters = drafters_of(run, self.policy)
+        self._best = asked_best(run, self.drafters)
         self._restart()
 
     def use(self, scheduler: Scheduler | None) -> None:
         """Let this scheduler decide, instead of the recorded one."""
-        self.constants = Constants(len(self.prompt), self.run.header.clock, scheduler)
+        self.constants = Constants(len(self.prompt), self.run.header.clock, scheduler, self.run.header.costs)
         self._margins: dict[tuple, float] = {}
 
     def _restart(self) -> None:
@@ -153,22 +155,32 @@ class WhatIf:
 
         Errors: `NotRecorded`.
         """
+        return self._known(place, self._settled(place, policy), forced)
+
+    def _known(self, place: int, policy: Policy, forced: Sequence[bool] = ()) -> Grown:
         key = (place, *growth_key(policy, forced))
         if key not in self._grown:
             self._grown[key] = self._grow(place, policy, forced)
         return self._grown[key]
 
+    def _settled(self, place: int, policy: Policy) -> Policy:
+        """What the policy's thresholds come to at an output position, so that a tree is grown once for all of them."""
+        ungated = policy.ungated
+        return policy if ungated == policy else policy.settled(self._known(place, ungated).tree)
+
     def _grow(self, place: int, policy: Policy, forced: Sequence[bool]) -> Grown:
         self._turn_to(place)
         root, context = self.output[place], len(self.prompt) + place + 1
         recorded = [drafter for drafter in self.drafters if isinstance(drafter, RecordedDrafter)]
-        for drafter in recorded:
-            drafter.open(context)
+        for drafter in self.drafters:
+            if isinstance(drafter, (RecordedDrafter, RecordedRows)):
+                drafter.open(context)
         round = Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
                       forced)
         policy.draft(round)
         round.tree.close()
-        return Grown(tree=round.tree, decisions=tuple(one for one in round.events if isinstance(one, Decide)),
+        return Grown(tree=round.tree, kept=round.kept,
+                     decisions=tuple(one for one in round.events if isinstance(one, Decide)),
                      passes={drafter.id: drafter.passes for drafter in recorded},
                      read={drafter.id: drafter.read for drafter in recorded})
 
@@ -180,7 +192,8 @@ class WhatIf:
         if place > start:
             tree = DraftTree(self.output[start], len(self.prompt) + start + 1, 1)
             committed = Committed(np.zeros(0, np.int64), self.output[start + 1: place + 1],
-                                  logprobs=self._logprobs[start:place])
+                                  logprobs=self._logprobs[start:place], verified=np.array([ROOT]),
+                                  best=self._best[place - 1: place])
             for drafter in self.drafters:
                 drafter.commit(tree, committed)
 
@@ -229,15 +242,18 @@ class WhatIf:
 
     def verify(self, place: int, policy: Policy, forced: Sequence[bool] = ()) -> Verified:
         """What the target makes of the tree of `grow`, under the policy's budget."""
-        tree = self.grow(place, policy, forced).tree
-        budget = getattr(policy, "budget", tree.size - 1)
-        key = (place, *growth_key(policy, forced), budget)
+        policy = self._settled(place, policy)
+        grown = self._known(place, policy, forced)
+        key = (place, *growth_key(policy, forced), policy.budget if policy.reranks else None)
         if key not in self._verified:
-            round = Round(tree, (), self._room(place))
-            round.prune(budget)
-            path = self._follow(place, tree, round.kept)
+            kept = grown.kept
+            if policy.reranks:
+                round = Round(grown.tree, (), self._room(place))
+                round.prune(policy.budget)
+                kept = round.kept
+            path = self._follow(place, grown.tree, kept)
             left = len(self.output) - 1 - place
-            self._verified[key] = Verified(round.kept, path, min(len(path) + 1, left))
+            self._verified[key] = Verified(kept, path, min(len(path) + 1, left))
         return self._verified[key]
 
     def _follow(self, place: int, tree: DraftTree, kept: np.ndarray) -> tuple[int, ...]:
@@ -342,14 +358,19 @@ def drafters_of(run: Run, policy: Policy) -> list[Drafter]:
 
 
 def drafter_of(info: DrafterInfo, run: Run) -> Drafter:
-    """Copies from the known text itself where that is all that the drafter does, else answers from the probes.
+    """The drafter itself where its settings and the known text are all of it, else one that answers from the probes.
 
     Errors: `NotRecorded`.
     """
     if info.state != "context":
+        advice = f"; record with --set {info.name}.learn=committed" if "learn" in info.settings else ""
         raise NotRecorded(f"{info.name} proposes by what earlier rounds verified, so other rounds cannot be "
-                          "replayed exactly")
-    if info.kind != "lookup":
+                          f"replayed exactly{advice}")
+    if info.kind in RANKING:
+        return RecordedRows(info, run.probes)
+    if info.kind == "datastore":
+        raise NotRecorded(f"{info.name} retrieves from a datastore ({info.memory}), which a trace does not hold")
+    if info.kind not in FROM_TEXT:
         return RecordedDrafter(info, run.probes, run.header.decoding.max_context)
     try:
         drafter = drafter_class(info.kind)(**info.settings)
@@ -367,7 +388,7 @@ def change(policy: Policy, **settings: Any) -> Policy:
 
 def growth_key(policy: Policy, forced: Sequence[bool]) -> tuple:
     """What a grown tree depends on: where choices are forced, not on what would make them."""
-    passed = {"budget", *(("threshold", "call_budget", "schedule") if forced else ())}
+    passed = {*(("budget",) if policy.reranks else ()), *(("threshold", "call_budget", "schedule") if forced else ())}
     settings = (value for name, value in policy.settings.items() if name not in passed)
     return (policy.name, policy.capacity, *settings, tuple(forced))
 
