@@ -24,7 +24,7 @@ from tests.models import tokenizers_of
 from tests.models.tiny_folders import save_gguf, save_llama
 from treegraft.models import load
 from treegraft.models.errors import DeviceError, LoadError
-from treegraft.models.pairs import DRAFTERS, PAIRS, DrafterSpec
+from treegraft.models.pairs import DRAFTERS, FREE_DRAFTERS, PAIRS, DrafterSpec
 from treegraft.settings import SettingError
 
 ROOT = Path(__file__).parents[2]
@@ -47,10 +47,11 @@ def load_tiny(target: Path, drafters=None, **options):
 # --- targets --------------------------------------------------------------------------------------------------------
 
 
-def test_any_folder_is_a_target_and_lookup_its_drafter(target):
+def test_any_folder_is_a_target_for_the_drafters_without_weights(target):
     pair = load_tiny(target)
     assert pair.name == pair.target.name == "big"
-    assert list(pair.drafters) == ["lookup"]
+    assert list(pair.drafters) == list(FREE_DRAFTERS)
+    assert {"lookup", "successors"} <= FREE_DRAFTERS.keys()
     assert (pair.target.context_limit, pair.target.eos_ids) == (128, {2})
     assert (pair.target.dtype, pair.target.device) == (torch.float32, torch.device("cpu"))
     assert pair.target.vocab_size == pair.target.usable_vocab == len(tokenizers_of.byte_level())
@@ -209,7 +210,7 @@ def test_shared_embeddings_must_have_the_targets_shape(small, tmp_path):
 
 @pytest.mark.pair
 def test_the_default_pair_comes_whole(pair):
-    assert list(pair.drafters) == ["lookup", "eagle3", "strong"]
+    assert list(pair.drafters) == [*FREE_DRAFTERS, "eagle3", "strong"]
     assert pair.target.name == "smollm2"
     assert pair.target.revision == PAIRS["smollm2"].target.revision
     assert (pair.target.vocab_size, pair.target.usable_vocab, pair.target.context_limit) == (49152, 49152, 8192)

@@ -105,7 +105,8 @@ def test_rows_of_another_target_are_refused(folder, tmp_path):
     assert "are those of big, and the target is other" in refused(folder, other)
 
 
-@pytest.mark.parametrize("changes", [{"tokenizer": tokenizers_of.sentencepiece()}, {"rows": 448}], ids=str)
+@pytest.mark.parametrize("changes", [{"tokenizer": tokenizers_of.sentencepiece()}, {"rows": 448}],
+                         ids=["tokens", "rows"])
 def test_rows_of_other_tokens_are_refused_whatever_the_name(folder, tmp_path, changes):
     other = load(save_llama(tmp_path / "x" / "big", **changes), device="cpu").target
     assert "whose 400 tokens are not the" in refused(folder, other)
