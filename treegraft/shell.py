@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from treegraft.analysis.text import visible
@@ -81,7 +81,7 @@ def drafter_specs(target: str, drafters: list[str] | None,
     """How to make these drafters of the target (None: all that it has), with these settings."""
     from treegraft.drafters import drafter_class
     from treegraft.models.errors import ModelError
-    from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
+    from treegraft.models.pairs import FREE_DRAFTERS, PAIRS
 
     refuse_typo("target", target, list(PAIRS))
     known = PAIRS[target].drafters if target in PAIRS else FREE_DRAFTERS
@@ -112,3 +112,23 @@ def progress_bar() -> Iterator[Callable[[str, float | None], None]]:
         task = bars.add_task("starting", total=None)
         yield lambda stage, done: bars.update(task, description=stage, total=None if done is None else 1.0,
                                               completed=done or 0.0)
+
+
+@contextmanager
+def interruptible(advice: str) -> Iterator[None]:
+    """End on Ctrl-C with a word on how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say("interrupted: ", "yellow", advice)
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def counting_bar(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """A bar, and the function that moves it on by one."""
+    screen = console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bars:
+        task = bars.add_task(what, total=total)
+        yield lambda: bars.advance(task)

@@ -10,8 +10,7 @@ from typing import Annotated
 
 import typer
 
-from treegraft.scheduler.cli import interruptible, progress
-from treegraft.shell import console, fail, load_pair, refusing, say
+from treegraft.shell import console, counting_bar, fail, interruptible, load_pair, refusing, say
 
 
 def warm(
@@ -38,7 +37,7 @@ def warm(
 
     learned, problem = WarmUp(), ""
     with interruptible("nothing was written."), refusing(ModelError):
-        with progress("reading", len(chosen)) as advance:
+        with counting_bar("reading", len(chosen)) as advance:
             for prompt, problem in learned.read(pair, chosen, max_new_tokens):
                 if problem:
                     say("left out: ", "yellow", f"{prompt.id}: {problem}")

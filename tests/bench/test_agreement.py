@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from tests import tiny
-from treegraft.bench.agreement import differences, first_difference, target_margin
+from treegraft.analysis.agreement import first_difference
+from treegraft.bench.agreement import differences, target_margin
 from treegraft.bench.samples import GENERATE, Difference, Sample
 
 

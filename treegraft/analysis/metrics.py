@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from treegraft.trace.records import TARGET, Round
+from treegraft.trace.records import TARGET, Nodes, Round
 from treegraft.trace.runs import Run, TracedRound
 
 DEFINITIONS = {
@@ -65,12 +65,14 @@ class Depth:
 
 @dataclass(frozen=True)
 class Origin:
-    """The nodes that one drafter proposed first: drafted at all, sent to the target, accepted into the text."""
+    """The nodes that one drafter proposed first: drafted at all, sent to the target, accepted into the text, and of the
+    accepted ones those that another drafter proposed as well."""
 
     name: str
     grown: int
     verified: int
     accepted: int
+    shared: int
 
 
 @dataclass(frozen=True)
@@ -218,16 +220,17 @@ class _Count:
             rounds=1, drafted=len(verified), grown=len(record.nodes.token) - 1,
             discarded=round.event("accept").discarded, undrafted=len(verified) == 0,
             rejected=len(verified) > 0 and round.accepted == 0)
-        self._add_origins(record.nodes.origin, verified, round.path[: round.accepted], names)
+        self._add_origins(record.nodes, verified, round.path[: round.accepted], names)
         self._add_times(record, names)
 
-    def _add_origins(self, origin: list[int], verified: np.ndarray, kept: list[int], names: dict[int, str]) -> None:
+    def _add_origins(self, nodes: Nodes, verified: np.ndarray, kept: list[int], names: dict[int, str]) -> None:
         """Count nodes grown, verified and accepted by the name of the drafter that they come from."""
-        origins = np.array(origin)
-        for column, some in enumerate((origins[1:], origins[verified], origins[list(kept)] if len(kept) else [])):
-            ids, counts = np.unique(some, return_counts=True)
+        origins = np.array(nodes.origin)
+        shared = [node for node in kept if nodes.proposers[node].bit_count() > 1]
+        for column, some in enumerate((slice(1, None), verified, kept, shared)):
+            ids, counts = np.unique(origins[some], return_counts=True)
             for drafter, number in zip(ids.tolist(), counts.tolist(), strict=True):
-                self.origins.setdefault(names.get(drafter, f"drafter {drafter}"), np.zeros(3, int))[column] += number
+                self.origins.setdefault(names.get(drafter, f"drafter {drafter}"), np.zeros(4, int))[column] += number
 
     def _add_times(self, record: Round, names: dict[int, str]) -> None:
         phases = {name: time for name, time in record.times.items() if name != "total"}

@@ -6,22 +6,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from treegraft.analysis.agreement import first_difference
 from treegraft.bench.samples import GENERATE, Difference, Sample
-
-NEAR_TIE = {torch.float32: 1e-4, torch.float16: 0.06, torch.bfloat16: 0.5}
-"""Nats between a model's best two tokens below which another order of additions may swap them. In the 16-bit types this
-is a few rounding steps of a logit between 16 and 32."""
 
 Margin = Callable[[int, tuple[int, ...]], float]
 """How much the target prefers its best token after (prompt number, output so far), in nats."""
-
-
-def first_difference(output: Sequence[int], reference: Sequence[int]) -> int | None:
-    """The first place at which two outputs differ, None if they are equal. One that just ends earlier differs there."""
-    for place, (token, expected) in enumerate(zip(output, reference, strict=False)):
-        if token != expected:
-            return place
-    return None if len(output) == len(reference) else min(len(output), len(reference))
 
 
 def differences(samples: Sequence[Sample], margin: Margin, near_tie: float) -> list[Difference]:

@@ -5,34 +5,26 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from treegraft.analysis.spread import Spread
 from treegraft.analysis.text import visible
 from treegraft.bench.forwards import CONTEXT
 from treegraft.bench.rows import BenchError
 from treegraft.bench.runner import Bench
 from treegraft.bench.samples import BARE, VERIFY
-from treegraft.bench.summary import RowSummary, Spread, forward_ratios, summarise
-from treegraft.view.tables import add_row, number, percent, table
+from treegraft.bench.summary import RowSummary, forward_ratios, summarise
+from treegraft.view.grids import Grid, figures, plain
+from treegraft.view.tables import number, percent
 
 BEGIN, END = "<!-- treegraft bench: begin -->", "<!-- treegraft bench: end -->"
 """Lines of a Markdown file between which the result is put; the rest of the file stays."""
 
 PHASES = ("draft", "verify", "accept", "commit")
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table before it takes a form: the first column is text, the others are numbers; `notes` explain the columns."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-    notes: tuple[str, ...]
 
 
 def grids(bench: Bench) -> list[Grid]:
@@ -88,11 +80,6 @@ def middle(values: Spread | None) -> str:
     return number(values.median if values else None)
 
 
-def figures(values: Spread | None, digits: int = 2) -> str:
-    """Median (quartiles)."""
-    return f"{values.median:.{digits}f} ({values.low:.{digits}f} to {values.high:.{digits}f})" if values else "-"
-
-
 def shares(values: Spread | None) -> str:
     """Median (quartiles) in percent."""
     return f"{values.median:.1%} ({values.low:.1%} to {values.high:.1%})" if values else "-"
@@ -128,27 +115,13 @@ def on_terminal(bench: Bench) -> Iterator[RenderableType]:
         yield Text(visible(line))
     for grid in grids(bench):
         yield ""
-        made = table(grid.title, *grid.columns)
-        for row in grid.rows:
-            add_row(made, *(visible(cell) for cell in row))
-        yield made
-        for note in grid.notes:
-            yield Text(note, "dim")
+        yield from grid.on_terminal()
 
 
 def as_markdown(bench: Bench) -> str:
     """The result as a piece of a Markdown document."""
-    parts = ["\n".join(f"- {plain(line)}" for line in conditions(bench))]
-    for grid in grids(bench):
-        rule = ("---", *["---:"] * (len(grid.columns) - 1))
-        body = "\n".join(f"| {' | '.join(map(plain, row))} |" for row in (grid.columns, rule, *grid.rows))
-        parts += [f"### {grid.title}", body, "\n".join(f"- {note}" for note in grid.notes)]
-    return "\n\n".join(parts) + "\n"
-
-
-def plain(text: str) -> str:
-    """Text that Markdown shows as it is; row names are the user's."""
-    return visible(text).replace("|", "\\|").replace("<", "&lt;")
+    facts = "\n".join(f"- {plain(line)}" for line in conditions(bench))
+    return "\n\n".join([facts, *(grid.as_markdown() for grid in grids(bench))]) + "\n"
 
 
 def as_json(bench: Bench) -> str:

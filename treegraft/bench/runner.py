@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from treegraft.bench.agreement import NEAR_TIE, differences, target_margin
+from treegraft.analysis.agreement import NEAR_TIE
+from treegraft.bench.agreement import differences, target_margin
 from treegraft.bench.forwards import measure_forwards
 from treegraft.bench.machine import Machine, describe_machine
 from treegraft.bench.rows import BenchError, Question, Row, bare_settings, build_rows
@@ -79,7 +80,7 @@ def run_bench(pair: Pair, prompts: Sequence[Prompt], policies: Sequence[str] = (
         interrupted = measure_all(pair, rows, questions, repeats, samples, times, listener or Listener())
         samples = complete(samples, len(rows))
         margin = target_margin(pair.target.model, [question.tokens for question in questions])
-        found = differences(samples, margin, NEAR_TIE[pair.target.dtype])
+        found = differences(samples, margin, NEAR_TIE[str(pair.target.dtype).removeprefix("torch.")])
     setup = describe_setup(pair, questions, max_new_tokens, repeats)
     return Bench(setup, machine, samples, found, times, interrupted)
 

@@ -7,32 +7,14 @@ machine that slows down half-way slows both sides of a ratio.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from treegraft.analysis.metrics import ratio
+from treegraft.analysis.spread import Spread, spread
 from treegraft.bench.samples import BARE, ENGINE, GENERATE, PLAIN, VERIFY, Difference, ForwardTime, Sample
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Median and quartiles of `count` values."""
-
-    median: float
-    low: float
-    high: float
-    count: int
-
-
-def spread(values: Iterable[float]) -> Spread | None:
-    """The spread of some values, None where there are none."""
-    values = list(values)
-    if not values:
-        return None
-    low, median, high = np.percentile(values, (25, 50, 75)).tolist()
-    return Spread(median, low, high, len(values))
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from treegraft.settings import SettingError
-from treegraft.shell import INTERRUPTED, console, drafter_specs, fail, load_pair, refusing, say
+from treegraft.shell import console, counting_bar, drafter_specs, fail, interruptible, load_pair, refusing, say
 
 if TYPE_CHECKING:
     from treegraft.policies import Policy
@@ -64,13 +62,15 @@ def values(
         fail(f"--drafter was given {len(names)} times; treegraft takes two: the weak drafter, then the strong one.")
     options = {"dtype": dtype, "device": device}
     pair = load_pair(target, names, of_drafters, **options)
+    from treegraft.prompt_jobs import Models, lend, shared_costs
     from treegraft.run import RunError
-    from treegraft.scheduler.survey import Request, claim, curves
-    request = Request(target, specs, policy.settings, max_new_tokens, (), options)
+    from treegraft.scheduler.survey import COSTS, Request, claim
+    request = Request(Models(target, specs, options), policy.settings, max_new_tokens, ())
+    lend(request.models, pair)
     with interruptible("what is finished is kept; the same command goes on from there."):
         with refusing(RunError, OSError):
             claim(request, prompts, out)
-            request = replace(request, costs=curves(pair, policy, list(specs), out))
+            request = replace(request, costs=shared_costs(pair, policy, list(specs), out / COSTS))
         run_survey(request, prompts, out, engine, workers)
 
 
@@ -82,7 +82,7 @@ def run_survey(request: Request, prompts: Sequence[Prompt], out: Path, engine: s
     from treegraft.scheduler.survey import missing, survey
 
     jobs, left_out = missing(request, prompts, out), 0
-    with refusing(JobError, ModelError, RunError, OSError), progress("recording", len(jobs)) as advance:
+    with refusing(JobError, ModelError, RunError, OSError), counting_bar("recording", len(jobs)) as advance:
         for job, problem in survey(jobs, out, engine=engine, workers=workers):
             if problem:
                 left_out += 1
@@ -138,7 +138,7 @@ def read_values(folders: Sequence[Path], settings: Sequence[str]) -> list[Values
         fail(f"{', '.join(map(str, folders))}: {len(files)} recorded prompts; needed: {SHORTEST_FOLDER} or more. "
              "Record some with `treegraft values --out FOLDER`.")
     found = []
-    with progress("reading", len(files)) as advance:
+    with counting_bar("reading", len(files)) as advance:
         for file in files:
             for run in trace.open(file).runs:
                 whatif = WhatIf(run)
@@ -190,23 +190,3 @@ def tell(out: Path, scheduler: Scheduler, outcome: Report, learn: Sequence[Value
              "speeds": {name: [asdict(one) for one in found] for name, found in speeds.items()}}
     (out / REPORT).write_text(json.dumps(facts, indent=1) + "\n")
     screen.print(f"{out}: the scheduler, and this report as {REPORT}.")
-
-
-@contextmanager
-def interruptible(advice: str) -> Iterator[None]:
-    """End on Ctrl-C with a word on how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        say("interrupted: ", "yellow", advice)
-        raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def progress(what: str, total: int) -> Iterator[Any]:
-    """A bar, and the function that moves it on by one."""
-    screen = console(stderr=True)
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=screen, transient=True, disable=not screen.is_terminal) as bars:
-        task = bars.add_task(what, total=total)
-        yield lambda: bars.advance(task)

@@ -3,24 +3,20 @@ among workers."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from treegraft.files import write_whole
 from treegraft.jobs import run_jobs
-from treegraft.models import Pair, load
 from treegraft.models.errors import PromptError
-from treegraft.models.pairs import DrafterSpec
-from treegraft.models.target import Target
 from treegraft.policies import TreeGraft
+from treegraft.prompt_jobs import Models, loaded
+from treegraft.prompt_jobs import claim as claim_folder
 from treegraft.prompts import Prompt
-from treegraft.run import DEFAULT_CONTEXT, RunError, choose_drafters, measure_costs, record
+from treegraft.run import RunError, record
 from treegraft.trace.records import CostCurve
 
 COSTS = "costs.json"
@@ -33,12 +29,10 @@ SURVEY = "survey.json"
 class Request:
     """What all prompts of a survey have in common."""
 
-    target: str
-    drafters: Mapping[str, DrafterSpec]
+    models: Models
     policy: Mapping[str, Any]
     max_new_tokens: int
     costs: tuple[CostCurve, ...]
-    load_options: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -58,36 +52,9 @@ class Job:
 
 
 def claim(request: Request, prompts: Sequence[Prompt], folder: Path) -> None:
-    """Make `folder`, and note there what it is for: its files are told apart by the prompts' numbers alone.
-
-    Errors: `RunError` for a folder of other prompts (more or fewer of the same are no others) or other settings.
-    """
-    path, asked = folder / SURVEY, described(request, prompts)
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        before = json.loads(path.read_bytes()) if path.exists() else {}
-        known = before.get("prompts", [])
-        shared = min(len(known), len(prompts))
-        same = asked["prompts"][:shared] == known[:shared]
-        expected = asked | ({"prompts": known} if same else {})
-        other = [name for name, value in expected.items() if before and before.get(name) != value]
-    except (ValueError, TypeError, AttributeError) as error:
-        raise RunError(f"{path} is damaged ({error}); give another --out, or remove the folder.") from None
-    if other:
-        raise RunError(f"{folder} was begun with other {' and '.join(other)}; give another --out, or the same options.")
-    if len(known) < len(prompts):
-        part = folder / f".{SURVEY}.part"
-        part.write_text(json.dumps(asked, indent=1) + "\n")
-        part.replace(path)
-
-
-def described(request: Request, prompts: Sequence[Prompt]) -> dict[str, Any]:
-    """What a survey is about, as JSON holds it; prompts by a digest."""
-    drafters = {name: [spec.kind, str(spec.weights or ""), spec.settings] for name, spec in request.drafters.items()}
-    digests = [hashlib.sha256(json.dumps(prompt.conversation()).encode()).hexdigest()[:16] for prompt in prompts]
-    return json.loads(json.dumps({
-        "target": request.target, "drafters": drafters, "policy": dict(request.policy),
-        "max_new_tokens": request.max_new_tokens, "load_options": dict(request.load_options), "prompts": digests}))
+    """Make `folder`, and note there what it is for. Errors: `RunError` for a folder of other prompts or settings."""
+    asked = {"policy": dict(request.policy), "max_new_tokens": request.max_new_tokens}
+    claim_folder(folder / SURVEY, request.models.described() | asked, prompts)
 
 
 def missing(request: Request, prompts: Sequence[Prompt], folder: Path) -> list[Job]:
@@ -103,9 +70,7 @@ def survey(jobs: Sequence[Job], folder: Path, *, engine: str, workers: int) -> I
     """
     for job, (content, problem) in run_jobs(work, jobs, engine=engine, workers=workers):
         if content:
-            part = folder / f".{job.file}.part"
-            part.write_bytes(content)
-            part.replace(folder / job.file)
+            write_whole(folder / job.file, content)
         yield job, problem
 
 
@@ -115,12 +80,12 @@ def work(job: Job) -> tuple[bytes, str]:
     Raises `KeyboardInterrupt` where the recording was interrupted: part of a trace is no result.
     """
     request = job.request
-    pair, prompt = loaded(request), job.prompt
+    pair, prompt = loaded(request.models), job.prompt
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, job.file)
             asked = prompt.conversation() if prompt.history else prompt.turns[0]
-            run = record(pair, asked, TreeGraft(**request.policy), drafters=list(request.drafters), out=path,
+            run = record(pair, asked, TreeGraft(**request.policy), drafters=list(request.models.drafters), out=path,
                          max_new_tokens=request.max_new_tokens, costs=request.costs, level="exhaustive",
                          group=job.prompt.group, index=job.number).run
             probed = sum(drafter.scores_tokens for drafter in pair.drafters.values())
@@ -129,28 +94,3 @@ def work(job: Job) -> tuple[bytes, str]:
             return path.read_bytes(), ""
     except (RunError, PromptError) as error:
         return b"", str(error)
-
-
-_pairs: list[tuple[tuple, Pair]] = []
-
-
-def loaded(request: Request) -> Pair:
-    """The pair of a survey, loaded once a worker."""
-    wanted = (request.target, request.drafters, request.load_options)
-    if not _pairs or _pairs[0][0] != wanted:
-        _pairs[:] = [(wanted, load(request.target, request.drafters, **request.load_options))]
-    return _pairs[0][1]
-
-
-def curves(pair: Pair, policy: TreeGraft, drafters: Sequence[str], folder: Path) -> tuple[CostCurve, ...]:
-    """The cost curves of a survey: those in `folder`, else measured now."""
-    path = folder / COSTS
-    if path.exists():
-        try:
-            return tuple(msgspec.json.decode(path.read_bytes(), type=list[CostCurve]))
-        except msgspec.DecodeError as error:
-            raise RunError(f"{path} is damaged ({error}); remove it and run again.") from None
-    chosen = choose_drafters(pair, policy, drafters)
-    found = measure_costs(Target(pair.target.cached(DEFAULT_CONTEXT)), chosen)
-    path.write_bytes(msgspec.json.encode(found))
-    return tuple(found)

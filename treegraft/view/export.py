@@ -53,11 +53,13 @@ def _safe_json(view: dict[str, Any]) -> str:
 
 
 def node_rows(view: dict[str, Any], round: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The nodes of a round of `view`, a row each: q and p are probabilities, scores are in nats, ranks start at 1."""
+    """The nodes of a round of `view`, a row each: q and p are probabilities, scores are in nats, ranks start at 1.
+
+    `rank in row` is the place in the row of the parent's token, for drafters that rank."""
     names = {drafter["id"]: drafter["name"] for drafter in view["drafters"]}
     fates = {letter: fate for fate, letter in FATES.items()}
     first = {node: before for _, node, before, _ in reversed(round["changes"])}
-    grafted = set(round["grafted"])
+    grafted, retrieved, merged = (set(round[name]) for name in ("grafted", "retrieved", "merged"))
     depth: list[int] = []
     for node, parent in enumerate(round["parent"]):
         depth.append(depth[parent] + 1 if node else 0)
@@ -69,7 +71,9 @@ def node_rows(view: dict[str, Any], round: dict[str, Any]) -> Iterator[dict[str,
             "q": _probability(round["q"][node]), "p": _probability(round["logprob"][node]),
             "rank under target": round["ranks"][node] + 1 if node in round["ranks"] else None,
             "score": _nats(round["score"][node]), "score when drafted": _nats(first.get(node, round["score"][node])),
-            "rank by score": round["rank"][node] if node else None, "grafted": node in grafted,
+            "rank by score": round["rank"][node] if node and node not in retrieved - merged else None,
+            "grafted": node in grafted, "retrieved": node in retrieved,
+            "rank in row": round["row"][node] + 1 if node in round["row"] else None,
             "fate": fates[round["fate"][node]],
         }
 
@@ -93,9 +97,9 @@ def nodes_csv(run: Run) -> str:
         rows = list(node_rows(view, view["rounds"][0]))
         if number == 0:
             writer.writerow(rows[0])
-        writer.writerows([_harmless(cell) for cell in row.values()] for row in rows)
+        writer.writerows([harmless(cell) for cell in row.values()] for row in rows)
     return out.getvalue()
 
 
-def _harmless(cell: Any) -> Any:
+def harmless(cell: Any) -> Any:
     return "'" + cell if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
