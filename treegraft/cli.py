@@ -22,6 +22,7 @@ from rich.text import Text
 
 from treegraft.analysis.metrics import summary
 from treegraft.analysis.text import RUNNING_TEXT, visible
+from treegraft.datastore.cli import datastore
 from treegraft.distill.cli import app as distill_app
 from treegraft.scheduler.cli import distill_scheduler, values
 from treegraft.settings import Setting, SettingError, settings_of
@@ -42,6 +43,7 @@ app.add_typer(distill_app, name="distill")
 app.command()(values)
 app.command("distill-scheduler")(distill_scheduler)
 app.command()(warm)
+app.command()(datastore)
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A .jsonl or .jsonl.zst file.", show_default=False)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 import pytest
 
@@ -25,11 +27,17 @@ CASES = {
 }
 
 
+@functools.cache
+def whatif_of(case: str) -> WhatIf:
+    policy, drafter, level = CASES[case]
+    return WhatIf(recorded_with([drafter()], PROMPTS[1], policy, level=level).run)
+
+
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("budget", [None, 3, 12])
 def test_a_replay_equals_a_live_run(case, budget):
-    policy, drafter, level = CASES[case]
-    whatif = WhatIf(recorded_with([drafter()], PROMPTS[1], policy, level=level).run)
+    policy, drafter, _ = CASES[case]
+    whatif = whatif_of(case)
     wanted = policy if budget is None else type(policy)(budget=budget)
     same_rounds(whatif.replay(wanted), recorded_with([drafter()], PROMPTS[1], wanted).run)
 

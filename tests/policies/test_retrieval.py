@@ -8,20 +8,32 @@ import numpy as np
 import pytest
 
 from tests import tiny
+from tests.datastore.test_store import store_of
 from tests.decoding import NEW_TOKENS, PROMPTS, assert_same_text, plain_generate, run
 from treegraft.drafters.base import Prefilled
+from treegraft.drafters.datastore import Datastore
 from treegraft.drafters.logitspec import LogitSpec as LogitSpecDrafter
 from treegraft.drafters.ngram import Ngram
 from treegraft.models.cache import CachedModel
 from treegraft.models.target import Target
-from treegraft.policies import LogitSpec, PromptLookup
+from treegraft.policies import LogitSpec, PromptLookup, Rest
 from treegraft.policies.base import Round
 from treegraft.trace.records import Expand, Prune
 from treegraft.tree import DraftTree
 
+STRANGE = np.random.default_rng(5).integers(3, 12, (40, 30)).tolist()
+"""Texts that have little to do with what a target writes."""
+
+
+def datastore(texts: list[list[int]]) -> Datastore:
+    return Datastore(store=store_of(texts, tiny.VOCAB), vocab=tiny.VOCAB)
+
+
 CASES = {
-    "prompt-lookup": (PromptLookup(), Ngram), "prompt-lookup, short copies": (PromptLookup(), lambda: Ngram(whole=False)),
-    "logitspec": (LogitSpec(), LogitSpecDrafter), "logitspec, few nodes": (LogitSpec(budget=5), LogitSpecDrafter)}
+    "prompt-lookup": (PromptLookup(), Ngram),
+    "prompt-lookup, short copies": (PromptLookup(), lambda: Ngram(whole=False)),
+    "logitspec": (LogitSpec(), LogitSpecDrafter), "logitspec, few nodes": (LogitSpec(budget=5), LogitSpecDrafter),
+    "rest": (Rest(), lambda: datastore(STRANGE)), "rest, few nodes": (Rest(budget=3), lambda: datastore(STRANGE))}
 
 
 @pytest.fixture(scope="module", params=["llama", "gemma3"])
@@ -49,11 +61,12 @@ def test_the_text_is_that_of_plain_decoding(target, case, prompt):
         assert len(prune.kept) - 1 <= policy.budget
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_copies_of_a_repeating_text_are_accepted(target, case):
-    policy, drafter = CASES[case]
-    _, steps, _ = run(target, policy, [drafter()], PROMPTS[2], eos=())
-    assert sum(len(step.path) for step in steps) > 0
+def test_what_a_datastore_has_of_the_text_is_accepted_in_long_runs(target):
+    prompt = PROMPTS[3]
+    text = prompt + expected(target, tuple(prompt))
+    output, steps, _ = run(target, Rest(), [datastore([*STRANGE, text])], prompt)
+    assert output == text[len(prompt):]
+    assert {len(step.path) for step in steps[:-1]} == {10}
 
 
 @pytest.mark.parametrize("limit", [0, 3])

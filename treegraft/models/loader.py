@@ -12,9 +12,12 @@ import torch
 from safetensors.numpy import load_file
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from treegraft.datastore.files import is_store
+from treegraft.datastore.files import load as load_store
 from treegraft.drafters import DRAFTERS, drafter_class
 from treegraft.drafters.base import Drafter
 from treegraft.drafters.block import Block
+from treegraft.drafters.datastore import Datastore
 from treegraft.drafters.eagle3 import Eagle3
 from treegraft.drafters.lm import LM
 from treegraft.drafters.successors import Rows, Successors
@@ -28,7 +31,7 @@ from treegraft.models.memory import keep_memory
 from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
 from treegraft.models.successors_files import is_matrix
 from treegraft.models.successors_files import load as load_rows
-from treegraft.models.tokenizer import Compatibility, compatibility
+from treegraft.models.tokenizer import Compatibility, compatibility, vocabulary_hash
 from treegraft.models.weights import Source, locate, read_config, read_model, read_tokenizer, tensor_names
 
 RANKING_FILE = "ranking.safetensors"
@@ -105,8 +108,8 @@ def load(target: str | Path = "smollm2", drafters: Sequence[str] | Mapping[str, 
 
     `drafters` names those of the pair, those that need no weights, or any causal LM, EAGLE-3 head or DFlash drafter of
     this target (hub id, folder, .gguf file), or maps names of your choice to specs; by default all of a named pair,
-    else those that need no weights. `dtype` and `device` default to the best of this machine. `max_context` lowers the target's context
-    (tokens). A named pair is fetched first if it is not here; `progress` hears about it.
+    else those that need no weights. `dtype` and `device` default to the best of this machine. `max_context` lowers the
+    target's context (tokens). A named pair is fetched first if it is not here; `progress` hears about it.
 
     Errors: `ModelError` (`FetchError`, `LoadError`, `DeviceError`), `SettingError` for a drafter's settings.
     """
@@ -226,6 +229,8 @@ def name_and_kind(given: str | Path) -> tuple[str, str]:
     """The name and the kind of the drafter in a folder, hub id or GGUF file, by what is there. Errors: `LoadError`."""
     if is_matrix(given):
         return Path(given).expanduser().resolve().name, "successors"
+    if is_store(given):
+        return Path(given).expanduser().resolve().name, "datastore"
     source = locate(given)
     return source.name, "block" if is_block(source) else "eagle3" if is_head(source) else "lm"
 
@@ -285,8 +290,17 @@ def build_successors(name: str, spec: DrafterSpec, target: TargetModel, wishes: 
         "same", target.vocab_size, f"proposes the target's own next tokens; {len(start)} rows to start from")
 
 
+def build_datastore(name: str, spec: DrafterSpec, target: TargetModel, wishes: Wishes) -> Built:
+    """A datastore as drafter. Errors: `LoadError` for one of another target's tokens."""
+    vocabulary = vocabulary_hash(target.tokenizer, target.vocab_size)
+    store = load_store(spec.weights, target.name, target.vocab_size, vocabulary)
+    return Datastore(**spec.settings, store=store, title=name, vocab=target.vocab_size), Compatibility(
+        "same", target.vocab_size, f"holds {store.identity}")
+
+
 BUILDERS: dict[str, Callable[[str, DrafterSpec, TargetModel, Wishes], Built]] = {
-    "lm": build_lm, "eagle3": build_eagle3, "block": build_block, "successors": build_successors}
+    "lm": build_lm, "eagle3": build_eagle3, "block": build_block, "successors": build_successors,
+    "datastore": build_datastore}
 """How each kind of drafter that has weights is made. A new kind is a function and an entry here."""
 
 STARTING_EMPTY = frozenset({"successors"})

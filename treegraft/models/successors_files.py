@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from safetensors.numpy import save as pack_tensors
 
 from treegraft.drafters.successors import EMPTY, MAX_VOCAB, WIDTH, Rows
 from treegraft.models.errors import LoadError
+from treegraft.models.tokenizer import vocabulary_hash
 
 if TYPE_CHECKING:
     from treegraft.models.loader import TargetModel
@@ -68,7 +68,8 @@ def save(rows: Rows, target: TargetModel, folder: Path, *, texts: int, positions
     """Write the rows that `target` gave into `folder`, which is made; both files or none. Errors: `LoadError`."""
     tensors = pack_tensors({"tokens": rows.tokens, "successors": rows.successors})
     info = MatrixInfo(
-        target=target.name, revision=target.revision, vocab_size=target.vocab_size, vocabulary=vocabulary_hash(target),
+        target=target.name, revision=target.revision, vocab_size=target.vocab_size,
+        vocabulary=vocabulary_hash(target.tokenizer, target.vocab_size),
         k=WIDTH, rows=len(rows), texts=texts, positions=positions, command=command,
         created=datetime.now(UTC).isoformat(timespec="seconds"), sha256=hashlib.sha256(tensors).hexdigest())
     contents = {TENSORS: tensors, DESCRIPTION: msgspec.json.format(msgspec.json.encode(info)) + b"\n"}
@@ -86,12 +87,6 @@ def save(rows: Rows, target: TargetModel, folder: Path, *, texts: int, positions
         if folder.is_dir():
             for part in parts.values():
                 part.unlink(missing_ok=True)
-
-
-def vocabulary_hash(target: TargetModel) -> str:
-    """Hash of the target's tokens and their ids, those without an embedding row left out."""
-    known = sorted((id, token) for token, id in target.tokenizer.get_vocab().items() if id < target.vocab_size)
-    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -135,7 +130,7 @@ def read_info(folder: Path) -> MatrixInfo:
 def check_target(folder: Path, info: MatrixInfo, target: TargetModel) -> None:
     """Errors: `LoadError` for the rows of another target."""
     why = ""
-    if (info.vocab_size, info.vocabulary) != (target.vocab_size, vocabulary_hash(target)):
+    if (info.vocab_size, info.vocabulary) != (target.vocab_size, vocabulary_hash(target.tokenizer, target.vocab_size)):
         why = f", whose {info.vocab_size} tokens are not the {target.vocab_size} of {target.name}"
     elif info.target != target.name:
         why = f", and the target is {target.name}"

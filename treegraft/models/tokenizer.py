@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -63,6 +64,12 @@ def describe_difference(ours: dict[str, int], theirs: dict[str, int]) -> str:
     shown = "; ".join(f"id {id}: target {by_id[0].get(id)!r}, drafter {by_id[1].get(id)!r}"
                       for id in wrong[:SHOWN_DIFFERENCES])
     return f"{len(wrong)} of {len(ours)} (target) and {len(theirs)} (drafter) tokens differ, the first: {shown}"
+
+
+def vocabulary_hash(tokenizer: PreTrainedTokenizerBase, vocab_size: int) -> str:
+    """Hash of the tokens and their ids, those without one of the `vocab_size` embedding rows left out."""
+    known = sorted((id, token) for token, id in tokenizer.get_vocab().items() if id < vocab_size)
+    return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
 
 # --- bytes of tokens ------------------------------------------------------------------------------------------------
