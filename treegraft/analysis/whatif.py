@@ -16,7 +16,7 @@ import numpy as np
 
 from treegraft.analysis.costs import microseconds
 from treegraft.analysis.known import asked_best, begin, output_logprobs
-from treegraft.analysis.recorded import NotRecorded, RecordedDrafter, RecordedRows, caught_up
+from treegraft.analysis.recorded import NotRecorded, RecordedBlock, RecordedDrafter, RecordedRows, caught_up
 from treegraft.drafters import FROM_TEXT, RANKING, drafter_class
 from treegraft.drafters.base import Committed, Drafter
 from treegraft.policies import POLICIES
@@ -171,9 +171,9 @@ class WhatIf:
     def _grow(self, place: int, policy: Policy, forced: Sequence[bool]) -> Grown:
         self._turn_to(place)
         root, context = self.output[place], len(self.prompt) + place + 1
-        recorded = [drafter for drafter in self.drafters if isinstance(drafter, RecordedDrafter)]
+        recorded = [drafter for drafter in self.drafters if isinstance(drafter, (RecordedDrafter, RecordedBlock))]
         for drafter in self.drafters:
-            if isinstance(drafter, (RecordedDrafter, RecordedRows)):
+            if isinstance(drafter, (RecordedDrafter, RecordedRows, RecordedBlock)):
                 drafter.open(context)
         round = Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
                       forced)
@@ -251,14 +251,15 @@ class WhatIf:
                 round = Round(grown.tree, (), self._room(place))
                 round.prune(policy.budget)
                 kept = round.kept
-            path = self._follow(place, grown.tree, kept)
+            path = self.follow(place, grown.tree, kept)
             left = len(self.output) - 1 - place
             self._verified[key] = Verified(kept, path, min(len(path) + 1, left))
         return self._verified[key]
 
-    def _follow(self, place: int, tree: DraftTree, kept: np.ndarray) -> tuple[int, ...]:
-        """The verified nodes that the known text goes through behind output position `place`."""
-        allowed, path, node = set(kept.tolist()), [], ROOT
+    def follow(self, place: int, tree: DraftTree, kept: np.ndarray | None = None) -> tuple[int, ...]:
+        """The nodes of a tree, or those `kept` of it, that the known text goes through behind output position
+        `place`."""
+        allowed, path, node = set(range(tree.size) if kept is None else kept.tolist()), [], ROOT
         for token in self.output[place + 1:]:
             node = tree.child(node, token)
             if node not in allowed:
@@ -277,7 +278,7 @@ class WhatIf:
         policy = policy or self.policy
         rounds, place = [], 0
         cached = {drafter.id: len(self.prompt) - (drafter.kind == "eagle3") for drafter in self.drafters
-                  if isinstance(drafter, RecordedDrafter)}
+                  if isinstance(drafter, (RecordedDrafter, RecordedBlock))}
         while place < len(self.output) - 1:
             forced = choose(place) if choose else self.choose(place, policy)
             grown, verified = self.grow(place, policy, forced), self.verify(place, policy, forced)
@@ -368,6 +369,8 @@ def drafter_of(info: DrafterInfo, run: Run) -> Drafter:
                           f"replayed exactly{advice}")
     if info.kind in RANKING:
         return RecordedRows(info, run.probes)
+    if info.kind == "block":
+        return RecordedBlock(info, run.probes)
     if info.kind == "datastore":
         raise NotRecorded(f"{info.name} retrieves from a datastore ({info.memory}), which a trace does not hold")
     if info.kind not in FROM_TEXT:

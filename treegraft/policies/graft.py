@@ -158,12 +158,18 @@ class Graft(Policy):
 
     def settled(self, tree: DraftTree) -> Graft:
         """The policy as its gates decide at one position, by the `tree` that grew there with the gates off."""
+        stage, _ = self.stage_of(tree)
+        return self.stopping("" if self.placement == "fixed" else stage)
+
+    def stage_of(self, tree: DraftTree) -> tuple[str, int]:
+        """Where a round stops (empty: nowhere) and its last layer, by the tree that grows with the gates off."""
+        if self.placement == "fixed":
+            return "d5", self.depth
         for stage, layer, threshold in zip(STAGES, self._layers, self.thresholds, strict=True):
             level = np.flatnonzero(tree.depth == layer)
-            gated = threshold and layer < self.depth and self.placement != "fixed"
-            if gated and len(level) and not confidence(tree, level) > threshold:
-                return self.stopping(stage)
-        return self.stopping("")
+            if threshold and layer < self.depth and len(level) and not confidence(tree, level) > threshold:
+                return stage, layer
+        return "", self.depth
 
     @property
     def ungated(self) -> Graft:
