@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 
 from treegraft.analysis.known import begin, output_best, output_logprobs
-from treegraft.drafters.base import Committed, Drafter, Prefilled, RankingDrafter, ScoringDrafter
+from treegraft.drafters.base import BlockDrafter, Committed, Drafter, Prefilled, RankingDrafter, ScoringDrafter
 from treegraft.models.target import WALK_TOP_K, Target
 from treegraft.policies.base import MAX_NODES, Constants, Policy, Round
 from treegraft.scheduler.choices import every_choice
@@ -137,21 +137,63 @@ class RowNotebook(RankingDrafter):
                      best=[token for row in rows for token in row])
 
 
+class BlockNotebook(BlockDrafter):
+    """Asks a drafter that fills blocks once at one position, and keeps the block."""
+
+    name = "block notebook"
+
+    def __init__(self, drafter: BlockDrafter) -> None:
+        self.id, self._drafter = drafter.id, drafter
+
+    @property
+    def label(self) -> str:
+        return self._drafter.label
+
+    @property
+    def aux_layers(self) -> tuple[int, ...]:
+        return self._drafter.aux_layers
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        self._drafter.begin(prefilled, max_context, capacity)
+
+    def open(self, root: int, context: int) -> None:
+        """Turn to a position: `root` is the last of `context` tokens."""
+        self._tree = DraftTree(root, context, 1)
+        self._block: tuple[np.ndarray, np.ndarray] | None = None
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        self._drafter.commit(tree, committed)
+        self._drafter.read_forwards()
+
+    def fill(self, tree: DraftTree) -> tuple[np.ndarray, np.ndarray]:
+        if self._block is None:
+            self._block = self._drafter.fill(self._tree)
+        return self._block
+
+    def probe(self) -> Probe:
+        """The whole block at this position, as a chain."""
+        tokens, logprobs = self.fill(self._tree)
+        return Probe(drafter=self.id, context=self._tree.context, token=[int(self._tree.token[ROOT]), *tokens.tolist()],
+                     parent=[-1, *range(len(tokens))], logprob=[None, *logprobs.tolist()])
+
+
 def notebook_for(drafter: Drafter) -> Drafter:
     """A notebook that asks the drafter, or the drafter itself where a replay does without its answers."""
     if drafter.scores_tokens:
         return Notebook(drafter, MAX_NODES)
     if isinstance(drafter, RankingDrafter) and drafter.state == "context":
         return RowNotebook(drafter)
+    if isinstance(drafter, BlockDrafter):
+        return BlockNotebook(drafter)
     return drafter
 
 
 def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], constants: Constants,
                 run: Run) -> Iterator[tuple[int, int, Probe]]:
-    """Probes of every drafter that scores or ranks tokens, at every position of the output of `run`, in order: each
-    with the number of its position, from 1, and how many there are."""
+    """Probes of every drafter that scores, ranks or fills in tokens, at every position of the output of `run`, in order:
+    each with the number of its position, from 1, and how many there are."""
     drafters = [notebook_for(drafter) for drafter in drafters]
-    notebooks = [drafter for drafter in drafters if isinstance(drafter, (Notebook, RowNotebook))]
+    notebooks = [drafter for drafter in drafters if isinstance(drafter, (Notebook, RowNotebook, BlockNotebook))]
     prompt, output, max_context = run.header.prompt.tokens, run.output, run.header.decoding.max_context
     layers = sorted({layer for notebook in notebooks for layer in notebook.aux_layers})
     verify_k = max((drafter.verify_k for drafter in drafters), default=0)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from treegraft.drafters.base import Committed, Prefilled, RankingDrafter, ScoringDrafter
+from treegraft.drafters.base import BlockDrafter, Committed, Prefilled, RankingDrafter, ScoringDrafter
 from treegraft.trace.records import DrafterInfo, Probe
 from treegraft.tree import ROOT, DraftTree
 
@@ -153,6 +153,51 @@ class RecordedRows(RankingDrafter):
             raise NotRecorded(f"the trace lacks what {self.label} knew after some token behind {self._context} tokens: "
                               "record with a larger budget")
         return self._rows[rows]
+
+
+class RecordedBlock(BlockDrafter):
+    """Stands in for the drafter that `info` describes and that fills blocks: the same block, or `NotRecorded`.
+
+    `passes` and `read` as in `RecordedDrafter`: one forward over the block, and no nodes.
+    """
+
+    name = "recorded block"
+
+    def __init__(self, info: DrafterInfo, probes: Iterable[Probe]) -> None:
+        self.id, self.kind = info.id, info.kind
+        self._info = info
+        self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
+
+    @property
+    def label(self) -> str:
+        return self._info.name
+
+    @property
+    def context_limit(self) -> int:
+        return self._info.context_limit
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        """There is nothing to read."""
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        """There is nothing to read."""
+
+    def open(self, context: int) -> None:
+        """Turn to the position whose root is the last of `context` tokens."""
+        if context not in self._probes:
+            raise NotRecorded(f"the trace has no probe of {self.label} behind {context} tokens; record it with "
+                              "--level dense")
+        self._here = self._probes[context]
+        self.passes: list[int] = []
+        self.read: set[int] = set()
+
+    def fill(self, tree: DraftTree) -> tuple[np.ndarray, np.ndarray]:
+        tokens, logprobs = self._here.token[1:], self._here.logprob[1:]
+        if None in logprobs:
+            raise NotRecorded(f"the trace lacks probabilities in the block of {self.label} behind {tree.context} "
+                              "tokens; record it anew with --level dense")
+        self.passes = [len(tokens) + 1] if tokens else []
+        return np.array(tokens, np.int64), np.array(logprobs, np.int64)
 
 
 def caught_up(kind: str, cached: int, context: int, read: set[int], path: Iterable[int]) -> tuple[int, int]:
