@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from treegraft.analysis.costs import microseconds
 from treegraft.analysis.recorded import NotRecorded
