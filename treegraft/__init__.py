@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from treegraft import trace
+    from treegraft.compare.report import read_comparison
+    from treegraft.compare.run import compare_policies
+    from treegraft.compare.table import Comparison
     from treegraft.models import Pair, load
     from treegraft.policies import Chain, Eagle2, Lookup, Plain, TreeGraft
     from treegraft.run import Recording, record
@@ -27,11 +30,13 @@ HOMES = {
     "Plain": "treegraft.policies", "Chain": "treegraft.policies", "Lookup": "treegraft.policies",
     "Eagle2": "treegraft.policies", "TreeGraft": "treegraft.policies", "open": "treegraft.trace",
     "Run": "treegraft.trace", "Trace": "treegraft.trace", "TraceError": "treegraft.trace",
+    "compare_policies": "treegraft.compare.run", "read_comparison": "treegraft.compare.report",
+    "Comparison": "treegraft.compare.table",
 }
 """Where each public name lives: imported when it is first used, so that reading a trace does not load torch."""
 
-__all__ = ["Chain", "Eagle2", "Lookup", "Pair", "Plain", "Recording", "Run", "Trace", "TraceError", "TreeGraft", "load",
-           "open", "record", "trace"]
+__all__ = ["Chain", "Comparison", "Eagle2", "Lookup", "Pair", "Plain", "Recording", "Run", "Trace", "TraceError",
+           "TreeGraft", "compare_policies", "load", "open", "read_comparison", "record", "trace"]
 
 
 def __getattr__(name: str):

@@ -22,6 +22,7 @@ from rich.text import Text
 
 from treegraft.analysis.metrics import summary
 from treegraft.analysis.text import RUNNING_TEXT, visible
+from treegraft.compare.cli import compare
 from treegraft.datastore.cli import datastore
 from treegraft.distill.cli import app as distill_app
 from treegraft.scheduler.cli import distill_scheduler, values
@@ -40,6 +41,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_
 models_app = typer.Typer(invoke_without_command=True)
 app.add_typer(models_app, name="models")
 app.add_typer(distill_app, name="distill")
+app.command()(compare)
 app.command()(values)
 app.command("distill-scheduler")(distill_scheduler)
 app.command()(warm)

@@ -21,7 +21,10 @@ MAX_PROMPTS = 10_000
 MAX_CHARACTERS = 200_000
 MAX_TURNS = 100
 
+MAX_NAME = 200
+
 Text = Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_CHARACTERS)]
+Name = Annotated[str, msgspec.Meta(max_length=MAX_NAME)]
 
 
 class PromptError(ValueError):
@@ -60,12 +63,13 @@ Messages = Annotated[list[Message], msgspec.Meta(min_length=1, max_length=MAX_TU
 
 
 class Row(msgspec.Struct):
-    """A prompt as a file writes it, MT-Bench's `question.jsonl` included."""
+    """A prompt as a file writes it, `question.jsonl` of MT-Bench and Spec-Bench included: their `question_id`,
+    `category` and `turns`; what else they hold (reference answers) is not read."""
 
-    id: str | int = ""
-    question_id: str | int = ""
-    category: str = ""
-    split: str = ""
+    id: Name | int = ""
+    question_id: Name | int = ""
+    category: Name = ""
+    split: Name = ""
     text: Text | None = None
     messages: Messages | None = None
     turns: Annotated[list[Text], msgspec.Meta(min_length=1, max_length=MAX_TURNS)] | None = None
@@ -102,12 +106,22 @@ def load_messages(path: str | Path) -> Prompt:
 
 def bundled(category: str = "", split: str = "") -> list[Prompt]:
     """The bundled prompts, of one category and of one split (`tuning` or `held_out`) if given."""
-    prompts = load(BUNDLED)
+    return select(load(BUNDLED), category, split, "the bundled prompts")
+
+
+def select(prompts: Sequence[Prompt], category: str, split: str, where: str) -> list[Prompt]:
+    """The prompts of one category and of one split, if given.
+
+    Raises `PromptError` for one that none of the prompts of `where` has.
+    """
     for name, value in (("category", category), ("split", split)):
-        known = sorted({getattr(prompt, name) for prompt in prompts})
+        known = sorted({getattr(prompt, name) for prompt in prompts} - {""})
         if value and value not in known:
-            raise PromptError(f"There is no {name} {value!r} among the bundled prompts; allowed: {', '.join(known)}.")
-    return [prompt for prompt in prompts if category in ("", prompt.category) and split in ("", prompt.split)]
+            raise PromptError(f"There is no {name} {value!r} among {where}; allowed: {', '.join(known) or 'none'}.")
+    found = [prompt for prompt in prompts if category in ("", prompt.category) and split in ("", prompt.split)]
+    if not found:
+        raise PromptError(f"There is no prompt of category {category!r} and split {split!r} among {where}.")
+    return found
 
 
 def _from_text(path: Path) -> Iterator[Prompt]:
