@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 from tests import tiny, tiny_heads
 from tests.decoding import PROMPTS, assert_same_text, plain_generate, run
-from tests.policies.scripted import Scripted
+from tests.policies.random_drafters import draft, grown, random_drafter
 from treegraft.drafters.lm import LM
 from treegraft.drafters.lookup import Lookup as LookupDrafter
 from treegraft.models.cache import CachedModel
 from treegraft.models.target import Target
 from treegraft.policies import Cascade, Ddd, OptTree, Sequoia, SpecExec, Static, Talon
-from treegraft.policies.base import Policy, Round
-from treegraft.trace.records import Expand, Prune
-from treegraft.tree import DraftTree
+from treegraft.policies.base import Policy
+from treegraft.trace.records import Prune
 
 NEW_TOKENS = 20
 POLICIES = [
@@ -81,18 +80,6 @@ def test_context_limit_clips_the_tree_and_never_overflows(policy):
 # --- trees ----------------------------------------------------------------------------------------------------------
 
 
-def random_drafter(seed: int, sharpness: float = 2.0) -> Scripted:
-    """Knows random probabilities of ten tokens after each of them, all different."""
-    table = np.exp(np.random.default_rng(seed).normal(scale=sharpness, size=(10, 10)))
-    return Scripted(id=0, probabilities=lambda token: (table[token] / table[token].sum()).tolist())
-
-
-def draft(policy: Policy, drafter: Scripted, limit: int = 10_000) -> Round:
-    round = Round(DraftTree(0, 1, policy.capacity), [drafter], limit)
-    policy.draft(round)
-    return round
-
-
 def some_policies() -> st.SearchStrategy[Policy]:
     budget, top_k, share = st.integers(1, 30), st.integers(1, 6), st.floats(0.0, 1.0)
     return st.one_of(
@@ -107,7 +94,7 @@ def some_policies() -> st.SearchStrategy[Policy]:
 @given(policy=some_policies(), seed=st.integers(0, 2**32), limit=st.integers(0, 40))
 @settings(max_examples=150, deadline=None)
 def test_kept_nodes_are_closed_and_within_budget_and_limit(policy, seed, limit):
-    round = draft(policy, random_drafter(seed), limit)
+    round = draft(policy, random_drafter(seed), limit=limit)
     kept, tree = round.kept, round.tree
     assert kept[0] == 0
     assert np.isin(tree.parent[kept[1:]], kept).all()
@@ -123,18 +110,18 @@ def test_kept_nodes_are_closed_and_within_budget_and_limit(policy, seed, limit):
 def test_every_layer_is_one_forward_and_one_event(policy, seed):
     drafter = random_drafter(seed)
     round = draft(policy, drafter)
-    grown = [event for event in round.events if type(event) is Expand]
-    assert [event.layer for event in grown] == list(range(1, len(grown) + 1))
-    assert len(drafter.reads) == len(grown)
-    assert [node for event in grown for node in event.nodes] == list(range(1, round.tree.size))
-    for event in grown:
+    layers = grown(round)
+    assert [event.layer for event in layers] == list(range(1, len(layers) + 1))
+    assert len(drafter.reads) == len(layers)
+    assert [node for event in layers for node in event.nodes] == list(range(1, round.tree.size))
+    for event in layers:
         assert set(round.tree.parent[event.nodes].tolist()) <= set(event.parents)
 
 
 @pytest.mark.parametrize("policy", [one for one in POLICIES if one.name != "cascade"], ids=ids)
 def test_a_drafter_at_the_end_of_its_context_is_the_reason_for_a_small_tree(policy):
     drafter = random_drafter(1)
-    drafter.limits = lambda tree, nodes: "no further" if tree.depth[nodes].max() > 1 else ""
+    drafter.limits = lambda tree, nodes: "no further" if tree.depth[nodes].max() > 0 else ""
     round = draft(policy, drafter)
-    assert round.tree.depth.max() == 2
+    assert round.tree.depth.max() == 1
     assert round.note == "no further"
