@@ -17,7 +17,11 @@ from treegraft.trace.records import (
     Event,
     Expand,
     Forward,
+    Gate,
+    Graft,
+    Learn,
     Nodes,
+    PolicyInfo,
     Prefill,
     Prune,
     Rescore,
@@ -91,3 +95,41 @@ def grafted() -> Run:
         Accept(rule="greedy", path=[1, 2, 4], tried=[], bonus=BLUE)]
     round = Round(index=0, context=4, root=THE, nodes=nodes, events=events)
     return Run(make_header([THE, SKY, SEA]), dict(PIECES), Prefill(microseconds=5, root=THE), [round], None)
+
+
+def retrieved() -> Run:
+    """A run of one round that a gate stops after two layers; four tokens come from rows, two more had been drafted.
+
+        7 "The"─┬─ 1 " sky" ─┬─ 7 " blue"  retrieved; accepted; then the target adds " moon"
+                │            ├─ 3 " is"
+                │            └─ 4 " was"   retrieved, too; the worst by score
+                ├─ 2 " sea" ──── 5 " is"   pruned
+                └─ 6 " air" ──── 8 " sun"  retrieved
+
+    " sky" is retrieved, too. The prompt has taught the rows of "The", " sky" and " sea".
+    """
+    nodes = Nodes(token=[THE, SKY, SEA, IS, WAS, IS, AIR, BLUE, SUN], parent=[-1, 0, 0, 1, 1, 2, 0, 1, 6],
+                  origin=[-1, 1, 1, 1, 1, 1, 2, 2, 2], proposers=[0, 6, 2, 2, 6, 2, 4, 4, 4],
+                  score=[0, -50_000, -100_000, -60_000, -150_000, -130_000, None, None, None])
+    events: list[Event] = [
+        Expand(layer=1, drafter=1, parents=[0], nodes=[1, 2], scores=[-50_000, -100_000]),
+        Gate(layer=1, measure="confidence", value=0.6065, threshold=0.14, stop=False, stage="d0"),
+        Expand(layer=2, drafter=1, parents=[1, 2], nodes=[3, 4, 5], scores=[-60_000, -150_000, -130_000]),
+        Gate(layer=2, measure="confidence", value=0.5488, threshold=0.55, stop=True, stage="d1"),
+        Expand(layer=2, drafter=2, parents=[0], nodes=[6, 7, 8], scores=[None] * 3, merged=[1, 4], rank=[1, 2, 0],
+               grafted=[7]),
+        Graft(stage="d1", drafter=2, drafted=2, retrieved=6, nodes=[1, 6, 4, 7, 8], merged=[1, 4], replaced=2,
+              shortfall=1),
+        Prune(budget=8, rule="graft", kept=[0, 1, 2, 3, 4, 6, 7, 8]),
+        Verify(order=[0, 1, 2, 3, 4, 6, 7, 8], argmax=[SKY, BLUE, IS, THE, THE, SUN, MOON, THE],
+               logprob=[0, -10_000, -200_000, -300_000, -310_000, -320_000, -5_000, -40_000],
+               walk=[Walked(node=0, tokens=[SKY, SEA], logprobs=[-10_000, -200_000], children=[1, 2, 6],
+                            ranks=[0, 1, 7], entropy=50_000)]),
+        Accept(rule="greedy", path=[1, 7], tried=[], bonus=MOON),
+        Learn(drafter=2, k=3, tokens=[SKY, AIR, THE], successors=[BLUE, IS, -1, SUN, -1, -1, SKY, SEA, SUN])]
+    header = make_header([SEA, THE, SKY])
+    header.policy = PolicyInfo(name="graft", drafters=[1, 2])
+    prefill = Prefill(microseconds=5, root=THE, k=3, tokens=[IS, SUN, WAS, SKY, AIR, SUN, WAS, IS, BLUE],
+                      logprobs=[-1, -2, -3] * 3)
+    round = Round(index=0, context=4, root=THE, nodes=nodes, events=events)
+    return Run(header, dict(PIECES), prefill, [round], None)

@@ -7,7 +7,7 @@ import copy
 from hypothesis import given
 
 from tests.strategies import runs
-from tests.view.examples import example, grafted
+from tests.view.examples import example, grafted, retrieved
 from treegraft.trace.records import DrafterInfo, Expand, Rescore
 from treegraft.view.events import event_views, growth, strong_drafters, timeline
 from treegraft.view.model import run_view
@@ -73,6 +73,14 @@ def test_the_strong_drafter_is_the_second_one_or_the_only_one_with_a_model():
     assert strong_drafters(header) == set()
 
 
+def test_a_drafter_that_runs_no_model_makes_no_calls():
+    header = retrieved().header
+    assert header.policy.drafters == [1, 2]
+    assert strong_drafters(header) == {1}
+    header.drafters[2].kind = "something new"
+    assert strong_drafters(header) == {2}
+
+
 def test_decisions_show_the_frontier_that_they_were_made_on():
     skip, call = views()[0], views()[2]
     assert skip["from"] == [0]
@@ -97,3 +105,39 @@ def test_features_are_text_and_bounded():
     features = event_views(run.records[0].events, {1})[2]["features"]
     assert len(features) == 64
     assert features[0] == ["\\u202e0", 1.0]
+
+
+def test_what_a_gate_and_a_graft_show():
+    run = retrieved()
+    views = event_views(run.records[0].events, {1})
+    assert [view["title"] for view in views] == [
+        "Layer 1", "Gate d0: go", "Layer 2", "Gate d1: stop", "Layer 2", "Graft d1", "Prune", "Verify", "Accept",
+        "Learn"]
+    assert [view["layer"] for view in views[:5]] == [1, 1, 2, 2, 2]
+    gate, graft = views[3], views[5]
+    assert (gate["measure"], gate["value"], gate["threshold"], gate["stop"]) == ("confidence", 0.5488, 0.55, True)
+    assert (graft["drafted"], graft["retrieved"], graft["replaced"], graft["shortfall"]) == (2, 6, 2, 1)
+    assert (graft["nodes"], graft["merged"]) == ([1, 6, 4, 7, 8], [1, 4])
+
+
+def test_gates_and_grafts_without_a_name():
+    events = retrieved().records[0].events
+    events[3].stage = events[5].stage = ""
+    titles = [view["title"] for view in event_views(events, {1})]
+    assert (titles[3], titles[5]) == ("Gate: stop", "Graft")
+
+
+def test_the_wall_stands_behind_what_was_drafted_when_a_gate_stopped():
+    round = run_view(retrieved())["rounds"][0]
+    assert round["wall"] == [3, 2, "d1"]
+    run = retrieved()
+    run.records[0].events[1].stop, run.records[0].events[1].stage = True, "\u202e"
+    assert run_view(run)["rounds"][0]["wall"] == [1, 1, "\\u202e"]
+    assert run_view(grafted())["rounds"][0]["wall"] is None
+
+
+def test_retrieved_and_merged_nodes_and_their_ranks():
+    round = run_view(retrieved())["rounds"][0]
+    assert round["row"] == {6: 1, 7: 2, 8: 0}
+    assert (round["retrieved"], round["merged"]) == ([1, 4, 6, 7, 8], [1, 4])
+    assert (round["pool"], round["kept"], round["rank"]) == (5, 3, [0, 1, 3, 2, 5, 4, 6, 7, 8])

@@ -95,7 +95,8 @@ def test_a_packed_sentence_leaves_out_what_the_reader_knows():
 
 def test_templates_use_known_kinds():
     kinds = {field.kind for fields in FIELDS.values() for field in fields if field.name and "|" not in field.kind}
-    assert kinds <= {"count", "text", "nats", "score", "prob", "ms", "number", "token", "tokens", "drafter"}
+    assert kinds <= {"count", "text", "nats", "score", "prob", "ms", "number", "level", "token", "tokens",
+                     "drafter"}
     assert all(names == list(dict.fromkeys(names)) for names in NAMES.values())
 
 
@@ -119,5 +120,7 @@ def test_ranks_are_the_order_in_which_selection_takes_nodes(run):
     for round in run.rounds:
         explain, tree = Explainer(round), round.tree
         order = sorted(range(1, tree.size), key=explain.rank.__getitem__)
-        assert order == [int(node) + 1 for node in np.lexsort(
-            (np.arange(1, tree.size), tree.depth[1:], -tree.score[1:]))]
+        drafted = [node for node in range(1, tree.size) if node not in explain.retrieved.new]
+        best_first = np.lexsort((drafted, tree.depth[drafted], -tree.score[drafted]))
+        assert order[: len(drafted)] == [drafted[place] for place in best_first]
+        assert set(order[len(drafted):]) == explain.retrieved.new

@@ -10,7 +10,7 @@ import math
 import re
 from html.parser import HTMLParser
 
-from tests.view.examples import SKY, example, grafted
+from tests.view.examples import SKY, example, grafted, retrieved
 from treegraft.view.export import node_rows, nodes_csv, replay_html
 from treegraft.view.model import run_view
 
@@ -61,7 +61,8 @@ def test_rows_hold_the_numbers_of_the_record():
     assert rows[4] == {
         "round": 0, "node": 4, "parent": 1, "depth": 2, "token": 22, "text": "\u00b7was", "drafter": "small",
         "layer": 2, "q": math.exp(-1), "p": math.exp(-2.5), "rank under target": 2, "score": -1.5,
-        "score when drafted": -1.5, "rank by score": 5, "grafted": False, "fate": "rejected"}
+        "score when drafted": -1.5, "rank by score": 5, "grafted": False, "retrieved": False,
+        "rank in row": None, "fate": "rejected"}
     assert rows[8]["score"] is None
     assert rows[8]["p"] is None
 
@@ -72,6 +73,15 @@ def test_rows_say_what_was_rescored_and_grafted():
     assert [row["score when drafted"] for row in rows] == [0, -0.5, -0.7, None, -0.6, -1.2]
     assert [row["score"] for row in rows] == [0, -0.8, -0.2, -9, -0.6, -1.2]
     assert [row["grafted"] for row in rows] == [False, False, False, False, True, True]
+
+
+def test_rows_say_what_was_retrieved():
+    view = run_view(retrieved())
+    rows = list(node_rows(view, view["rounds"][0]))
+    assert [row["retrieved"] for row in rows] == [False, True, False, False, True, False, True, True, True]
+    assert [row["rank in row"] for row in rows] == [None] * 6 + [2, 3, 1]
+    assert [row["rank by score"] for row in rows] == [None, 1, 3, 2, 5, 4, None, None, None]
+    assert list(csv.DictReader(io.StringIO(nodes_csv(retrieved()))))[7]["rank in row"] == "3"
 
 
 def test_csv_has_a_line_a_node_and_no_formulas():

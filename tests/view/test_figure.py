@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.strategies import runs
-from tests.view.examples import SKY, example, grafted
+from tests.view.examples import SKY, example, grafted, retrieved
 from treegraft.view.figure import tree_figure
 from treegraft.view.model import run_view
 
@@ -36,6 +36,21 @@ def test_grafts_are_dashed_and_named_by_their_drafter():
     texts = [text for trace in tree_figure(view).data for text in trace.hovertext or ()]
     assert any("score \u22120.70 \u2192 \u22120.20" in text for text in texts)
     assert not any(trace.name and "grafted" in trace.name for trace in tree_figure(run_view(example())).data)
+
+
+def test_where_drafting_stopped_is_a_line_and_retrieved_nodes_tell_their_row():
+    run = retrieved()
+    run.records[0].events[3].stage = "<b>"
+    figure = tree_figure(run_view(run))
+    (line,) = figure.layout.shapes
+    assert (line.x0, line.x1) == (2.5, 2.5)
+    assert [note.text for note in figure.layout.annotations] == ["drafting stopped: &lt;b&gt;"]
+    told = {node: text for trace in figure.data if trace.customdata is not None
+            for node, text in zip(trace.customdata, trace.hovertext, strict=True)}
+    assert "rank 3 in the row of \u00b7sky" in told[7]
+    assert "drafted and retrieved" in told[1]
+    assert not any(word in told[2] for word in ("row", "retrieved"))
+    assert not tree_figure(run_view(example())).layout.shapes
 
 
 def test_tokens_are_no_markup():

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.strategies import make_header, make_run, runs
-from tests.view.examples import grafted
+from tests.view.examples import grafted, retrieved
 from treegraft.trace import Run
 from treegraft.trace.records import Accept, Expand, Nodes, Prefill, Prune, Round, Verify, Walked
 from treegraft.view.terminal import FATES, draw_round, draw_text
@@ -116,6 +116,26 @@ def test_calls_grafts_and_rescored_nodes():
     told = " ".join(lines[10:])
     assert "3 scores change: 2 rose, 1 fell. It cannot propose 1 of the tokens. The best 2 of 4 nodes" in told
     assert "2 are grafts onto branches of another drafter." in told
+
+
+def test_gates_retrieved_tokens_and_learned_rows():
+    lines = [re.sub(" {2,}", "  ", line.rstrip()) for line in printed(draw_round(retrieved().rounds[0])).splitlines()]
+    assert lines[0].endswith("5 drafted, 3 retrieved, 7 verified, 2 accepted + bonus")
+    assert lines[3:10] == [
+        "├─✓ ·sky  small, also successors  0.607  0.905  1",
+        "│ ├─✓ ·blue  successors, row 3, grafted  0.951",
+        "│ │ └─★ ·moon",
+        "│ ├─✗ ·is  small  0.905  0.050",
+        "│ └─✗ ·was  small, also successors  0.368  0.045",
+        "├─✗ ·sea  small  0.368  0.135  2",
+        "│ └─… 1 pruned, best ·is  small  0.741"]
+    assert lines[10] == "└─✗ ·air  successors, row 2  0.041  8"
+    told = lines[12:]
+    assert told[0] == ("Layer 1: Drafting goes on after layer 1: the confidence of 0.607 is above the threshold of"
+                       " 0.140.")
+    assert told[1].startswith("Layer 2: Drafting stops after layer 2: the confidence of 0.549 is not above")
+    assert any(line.startswith("Graft: In stage d1 the budget goes to 2 drafted and 6 retrieved") for line in told)
+    assert "Learn: successors learns from the target what follows 3 tokens." in told
 
 
 def test_colours_only_on_a_terminal():

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from treegraft.drafters import WITH_MODEL
-from treegraft.trace.records import Decide, Expand, Other, Rescore, Reselect
+from treegraft.drafters import DRAFTERS, WITH_MODEL
+from treegraft.trace.records import Decide, Expand, Gate, Graft, Other, Rescore, Reselect
 from treegraft.view.labels import name
 
 if TYPE_CHECKING:
@@ -32,9 +32,11 @@ def timeline(record: Round) -> list[Event | Other]:
 
 
 def strong_drafters(header: Header) -> set[int]:
-    """The drafters whose layers are calls: the second of a policy that takes two, else those that run a model."""
+    """The drafters whose layers are calls: of a policy that takes several the last one that runs a model, else all that
+    run one."""
+    free = {drafter.id for drafter in header.drafters if drafter.kind in DRAFTERS and drafter.kind not in WITH_MODEL}
     if len(header.policy.drafters) > 1:
-        return {header.policy.drafters[1]}
+        return set([drafter for drafter in header.policy.drafters if drafter not in free][-1:])
     return {drafter.id for drafter in header.drafters if drafter.kind in WITH_MODEL}
 
 
@@ -42,8 +44,8 @@ def strong_drafters(header: Header) -> set[int]:
 
 
 def event_views(events: Sequence[Event | Other], strong: set[int]) -> list[dict[str, Any]]:
-    """For each event its kind and title, its layer and drafter, and the nodes that it started from, met again, grafted
-    or chose. `call` marks events that are part of a call, which the drafters in `strong` make."""
+    """For each event its kind and title, its layer and drafter, and the nodes that it started from, met again, grafted,
+    retrieved or chose. `call` marks events that are part of a call, which the drafters in `strong` make."""
     views = []
     for number, event in enumerate(events):
         kind = name(kind_of(event))
@@ -60,6 +62,10 @@ def event_views(events: Sequence[Event | Other], strong: set[int]) -> list[dict[
         elif isinstance(event, Reselect):
             view |= {"layer": event.layer, "before": event.before, "after": event.after, "pool": event.pool,
                      "call": True}
+        elif isinstance(event, Gate):
+            view |= _gate(event)
+        elif isinstance(event, Graft):
+            view |= _graft(event)
         views.append(view)
     return views
 
@@ -69,6 +75,19 @@ def _decision(event: Decide) -> dict[str, Any]:
     return {"title": f"Layer {event.layer}: {'call' if event.call else 'skip'}", "layer": event.layer,
             "call": event.call, "rule": name(event.rule), "left": event.calls_left, "margin": event.margin,
             "threshold": event.threshold, "features": features}
+
+
+def _gate(event: Gate) -> dict[str, Any]:
+    stage = name(event.stage)
+    return {"title": f"{f'Gate {stage}' if stage else 'Gate'}: {'stop' if event.stop else 'go'}", "layer": event.layer,
+            "measure": name(event.measure), "value": event.value, "threshold": event.threshold, "stop": event.stop,
+            "stage": stage}
+
+
+def _graft(event: Graft) -> dict[str, Any]:
+    return {"title": f"Graft {name(event.stage)}".rstrip(), "drafter": event.drafter, "drafted": event.drafted,
+            "retrieved": event.retrieved, "nodes": event.nodes, "merged": event.merged, "replaced": event.replaced,
+            "shortfall": event.shortfall}
 
 
 def _frontier(later: Sequence[Event | Other], layer: int) -> list[int]:
@@ -126,3 +145,40 @@ def copied(events: Sequence[Event | Other]) -> Iterator[tuple[int, list[int | No
 def grafts(events: Sequence[Event | Other]) -> set[int]:
     """The nodes that continue a branch of another drafter."""
     return {node for event in events if isinstance(event, Expand) for node in event.grafted}
+
+
+def ranks(events: Sequence[Event | Other]) -> dict[int, tuple[int, int]]:
+    """For each node that a ranking drafter proposed, that drafter and the place in the row of the parent's token."""
+    return {node: (event.drafter, rank) for event in events if isinstance(event, Expand) and event.rank
+            for node, rank in zip(event.nodes, event.rank, strict=True)}
+
+
+@dataclass
+class Retrieved:
+    """The nodes that took the place of drafted ones in a round: those that came with it, and the `merged` ones, which
+    had been drafted already."""
+
+    new: set[int]
+    merged: set[int]
+
+    @property
+    def all(self) -> set[int]:
+        return self.new | self.merged
+
+
+def retrieved(events: Sequence[Event | Other]) -> Retrieved:
+    """What the grafts of a round retrieved."""
+    found = [event for event in events if isinstance(event, Graft)]
+    merged = {node for event in found for node in event.merged}
+    return Retrieved({node for event in found for node in event.nodes} - merged, merged)
+
+
+def wall(events: Sequence[Event | Other], depth: Sequence[int]) -> list[Any] | None:
+    """Where a gate stopped drafting: the number of its event, the depth of the tree by then, and its stage."""
+    born = 1
+    for number, event in enumerate(events):
+        if isinstance(event, Expand):
+            born += len(event.nodes)
+        elif isinstance(event, Gate) and event.stop:
+            return [number, max(depth[:born]), name(event.stage)]
+    return None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from treegraft.analysis.text import visible
 from treegraft.tree import NEG_INF
-from treegraft.view.events import growth, kind_of, strong_drafters, timeline
-from treegraft.view.stages import decide, history, rescore, reselect
+from treegraft.view.events import growth, kind_of, retrieved, strong_drafters, timeline
+from treegraft.view.stages import decide, gate, graft, history, learn, rescore, reselect
 from treegraft.view.words import Sentence, say
 
 if TYPE_CHECKING:
@@ -17,24 +17,29 @@ if TYPE_CHECKING:
 
 
 class Explainer:
-    """Sentences about one round; ranks are computed once, by the order that selection used."""
+    """Sentences about one round; ranks are computed once, by the order that selection used.
+
+    `kept` are all nodes that were sent to the target, `chosen` those that their score brought there. `pool` counts the
+    drafted nodes; retrieved ones that came without a score are not among them."""
 
     def __init__(self, round: TracedRound) -> None:
         nodes = round.record.nodes
         self.token, self.parent, self.fates = nodes.token, nodes.parent, round.fates
         self.score = [NEG_INF if score is None else score for score in nodes.score]
         self.depth = _depths(nodes.parent)
-        self.rank = _ranks(self.score, self.depth)
+        self.events = timeline(round.record)
+        self.retrieved = retrieved(self.events)
+        self.rank = _ranks(self.score, self.depth, self.retrieved.new)
         self.prune: Prune | None = round.event("prune")
         self.verify: Verify = round.event("verify")
         self.accept: Accept = round.event("accept")
         self.kept = [node for node, fate in enumerate(self.fates) if node and fate != "pruned"]
-        self.pool = len(self.token) - 1
-        self.last_kept = max(self.kept, key=self.rank.__getitem__, default=0)
+        self.pool = len(self.token) - 1 - len(self.retrieved.new)
+        self.last_kept = max(set(self.kept) - self.retrieved.all, key=self.rank.__getitem__, default=0)
+        self.chosen = [node for node in self.kept if self.rank[node] <= self.rank[self.last_kept]]
         self.favourite = dict(zip(self.verify.order, self.verify.argmax, strict=True))
         self.logprob = dict(zip(self.verify.order, self.verify.logprob, strict=True))
         self.walk = {walked.node: walked for walked in self.verify.walk}
-        self.events = timeline(round.record)
         self.grown = growth(self.events, nodes)
         self._history = history(self.events, self.grown, nodes)
         self._strong = min(strong_drafters(round.run.header), default=0)
@@ -50,6 +55,16 @@ class Explainer:
         """The rule of selection."""
         return self.prune.rule if self.prune else "none"
 
+    @property
+    def by_score(self) -> bool:
+        """Whether drafted nodes were selected by their score; a graft fills up what that leaves."""
+        return self.rule in ("score", "graft")
+
+    @property
+    def _drafted(self) -> int:
+        """How many of the kept nodes a drafter gave a score."""
+        return len(set(self.kept) - self.retrieved.new)
+
     # --- nodes ---
 
     def node(self, node: int) -> list[Sentence]:
@@ -60,19 +75,22 @@ class Explainer:
         return why + self._history.get(node, [])
 
     def _kept(self, node: int) -> Sentence:
-        if len(self.kept) == self.pool:
+        if node in self.retrieved.new:
+            return say("kept retrieved", chosen=self._drafted)
+        if self._drafted == self.pool:
             return say("kept all", pool=self.pool)
-        key = "kept" if self.rank[node] <= len(self.kept) else "kept for others"
+        again = node in self.retrieved.merged and self.rank[node] > self.rank[self.last_kept]
+        key = "kept again" if again else "kept" if self.rank[node] <= len(self.chosen) else "kept for others"
         return say(key, rank=self.rank[node], pool=self.pool)
 
     def _pruned(self, node: int) -> Sentence:
-        rank, kept, budget = self.rank[node], len(self.kept), self.budget
+        rank, kept, budget = self.rank[node], len(self.chosen), self.budget
         gap = self.score[self.last_kept] - self.score[node]
         if self.score[node] <= NEG_INF:
             return say("pruned unscored", budget=budget)
-        if gap < 0 and self.rule == "score" and self.fates[self.parent[node]] == "pruned":
+        if gap < 0 and self.by_score and self.fates[self.parent[node]] == "pruned":
             return say("pruned with parent", rank=rank, pool=self.pool, budget=budget)
-        if gap < 0 or self.rule != "score":
+        if gap < 0 or not self.by_score:
             return say("pruned otherwise", rule=visible(self.rule), rank=rank, pool=self.pool)
         if gap == 0:
             return say("pruned level", rank=rank, pool=self.pool, kept=kept)
@@ -134,8 +152,8 @@ class Explainer:
         """What one event did."""
         kind = kind_of(event)
         tell = {"expand": self._expand, "decide": lambda event: decide(event, self._strong), "rescore": rescore,
-                "reselect": lambda event: reselect(event, self.depth), "prune": self._prune, "verify": self._verify,
-                "accept": self._accept}.get(kind)
+                "reselect": lambda event: reselect(event, self.depth), "gate": gate, "graft": graft,
+                "prune": self._prune, "verify": self._verify, "accept": self._accept, "learn": learn}.get(kind)
         return tell(event) if tell else say("event", kind=visible(kind))
 
     def _expand(self, event: Expand) -> Sentence:
@@ -147,6 +165,8 @@ class Explainer:
         key, values = "expand", {"drafter": drafter, "nodes": nodes}
         if event.match:
             key, values = "expand copied", values | {"match": max(event.match)}
+        elif event.rank:
+            key, values = ("expand ranked merged", values | {"merged": merged}) if merged else ("expand ranked", values)
         else:
             values |= {"parents": len(event.parents)}
             key, values = ("expand merged", values | {"merged": merged}) if merged else (key, values)
@@ -156,10 +176,14 @@ class Explainer:
 
     def _prune(self, event: Prune) -> Sentence:
         kept = len(event.kept) - 1
-        if kept == self.pool:
+        if kept == len(self.token) - 1 and not self.retrieved.new:
             return say("prune nothing", kept=kept, budget=event.budget)
+        if not self._drafted and self.retrieved.new:
+            return say("prune retrieved", kept=kept)
         cut = self.score[self.last_kept]
-        if cut <= NEG_INF or event.rule != "score":
+        if cut > NEG_INF and self.by_score and self.retrieved.all:
+            return say("prune grafted", kept=kept, chosen=self._drafted, cut=cut, retrieved=kept - self._drafted)
+        if cut <= NEG_INF or not self.by_score:
             return say("prune otherwise", kept=kept, pool=self.pool, rule=visible(event.rule))
         return say("prune", kept=kept, pool=self.pool, cut=cut)
 
@@ -168,7 +192,7 @@ class Explainer:
         return say("verify timed", order=order, time=time) if time else say("verify", order=order)
 
     def _accept(self, event: Accept) -> Sentence:
-        if self.pool == 0:
+        if len(self.token) == 1:
             return say("accept undrafted", bonus=event.bonus)
         if not event.path:
             return say("accept none", bonus=event.bonus)
@@ -182,6 +206,11 @@ class Explainer:
         return "rejected" in {self.fates[node] for node in self.kept if self.parent[node] == self.tip}
 
     @property
+    def text(self) -> list[int]:
+        """The root's token and those of the accepted path."""
+        return [self.token[node] for node in (0, *self.accept.path)]
+
+    @property
     def tip(self) -> int:
         """The last accepted node, the root where there is none."""
         return self.accept.path[-1] if self.accept.path else 0
@@ -192,9 +221,12 @@ class Explainer:
         written = len(accept.path) + 1 - accept.discarded
         if accept.discarded:
             return say("round at the end", written=written, discarded=accept.discarded)
-        if self.pool == 0:
+        if len(self.token) == 1:
             return say("round undrafted", bonus=accept.bonus)
-        return say("round", path=len(accept.path), kept=len(self.kept), bonus=accept.bonus, written=written)
+        values = {"path": len(accept.path), "kept": len(self.kept), "bonus": accept.bonus, "written": written}
+        if self.retrieved.new:
+            return say("round grafted", **values, found=len(self.retrieved.new.intersection(accept.path)))
+        return say("round", **values)
 
 
 def _depths(parent: Sequence[int]) -> list[int]:
@@ -204,10 +236,11 @@ def _depths(parent: Sequence[int]) -> list[int]:
     return depth
 
 
-def _ranks(score: Sequence[int], depth: Sequence[int]) -> list[int]:
-    """Rank of every node by (score, shallower, older) from 1, the root having 0: the order of `DraftTree.best`."""
+def _ranks(score: Sequence[int], depth: Sequence[int], last: Collection[int]) -> list[int]:
+    """Rank of every node by (score, shallower, older) from 1, the root having 0: the order of `DraftTree.best`. The
+    nodes in `last` come after all others."""
     rank = [0] * len(score)
-    best_first = sorted(range(1, len(score)), key=lambda node: (-score[node], depth[node], node))
+    best_first = sorted(range(1, len(score)), key=lambda node: (node in last, -score[node], depth[node], node))
     for place, node in enumerate(best_first, start=1):
         rank[node] = place
     return rank

@@ -38,6 +38,11 @@ def tree_figure(view: dict[str, Any], place: int = 0, theme: str = "light") -> g
         nodes = [node for node in drawn if round["fate"][node] == letter]
         if nodes:
             figure.add_trace(_nodes(view, round, nodes, drawn, depth, fate, colors))
+    if round["wall"]:
+        _, deepest, stage = round["wall"]
+        figure.add_vline(deepest + 0.5, line={"color": colors["rejected"], "width": 1.4, "dash": "dash"},
+                         annotation={"text": _text(f"drafting stopped: {stage}" if stage else "drafting stopped"),
+                                     "font": {"color": colors["rejected"]}})
     rows = max(drawn.values(), default=0) + 1
     figure.update_layout(
         height=max(LEAST_HEIGHT, ROW_HEIGHT * rows + 90), margin={"l": 12, "r": 12, "t": 12, "b": 12},
@@ -101,18 +106,24 @@ def _nodes(view: dict[str, Any], round: dict[str, Any], nodes: list[int], drawn:
         x=[depth[node] for node in nodes], y=[drawn[node] for node in nodes], name=fate, customdata=nodes,
         mode="markers+text" if fate in ("root", "accepted", "discarded") else "markers",
         text=names, textposition="top center",
-        hovertext=[f"{name}<br>{_numbers(round, node)}<br>{fate}" for name, node in zip(names, nodes, strict=True)],
+        hovertext=[f"{name}<br>{_numbers(view, round, node)}<br>{fate}"
+                   for name, node in zip(names, nodes, strict=True)],
         hoverinfo="text",
         marker={"symbol": [SYMBOLS[max(round["origin"][node], 0) % len(SYMBOLS)] + "-open" * hollow for node in nodes],
                 "size": 11 if fate in ("root", "accepted") else 5 if hollow else 8, "color": color})
 
 
-def _numbers(round: dict[str, Any], node: int) -> str:
+def _numbers(view: dict[str, Any], round: dict[str, Any], node: int) -> str:
     known = {"q": round["q"][node], "p": round["logprob"][node]}
     numbers = [f"{name} {_text(prob(units))}" for name, units in known.items() if units is not None]
     changes = [change for change in round["changes"] if change[1] == node]
     if changes:
         numbers.append(f"score {bare_score(changes[0][2])} \u2192 {bare_score(changes[-1][3])}")
+    if node in round["row"]:
+        above = _text(view["pieces"][round["token"][round["parent"][node]]])
+        numbers.append(f"rank {round['row'][node] + 1} in the row of {above}")
+    if node in round["merged"]:
+        numbers.append("drafted and retrieved")
     return ", ".join(numbers)
 
 

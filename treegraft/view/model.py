@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from treegraft.analysis.text import RUNNING_TEXT, Token, chunks, visible
+from treegraft.trace.records import Learn
 from treegraft.view.arrange import arrange
-from treegraft.view.events import copied, event_views, grafts, strong_drafters
+from treegraft.view.events import copied, event_views, grafts, ranks, strong_drafters, wall
 from treegraft.view.explain import Explainer
 from treegraft.view.labels import cut, label, name
+from treegraft.view.learned import Rows
 from treegraft.view.words import FIELDS
 
 if TYPE_CHECKING:
@@ -43,9 +45,9 @@ def run_view(run: Run, first: int = 0, rounds: int = WINDOW_ROUNDS, size: int = 
     total = len(run.rounds)
     first = min(max(first, 0), max(total - 1, 0))
     strong = strong_drafters(run.header)
-    views, used = [], 0
+    rows, views, used = Rows(run, first), [], 0
     while first + len(views) < total and len(views) < rounds and used < size:
-        views.append(round_view(run.rounds[first + len(views)], strong))
+        views.append(round_view(run.rounds[first + len(views)], strong, rows))
         used += len(msgspec.json.encode(views[-1]))
     return {
         "first": first, "total": total, **_about(run),
@@ -69,8 +71,8 @@ def _about(run: Run) -> dict[str, Any]:
     }
 
 
-def round_view(round: TracedRound, strong: set[int]) -> dict[str, Any]:
-    """The view-model of one round; the layers of the drafters `strong` are calls."""
+def round_view(round: TracedRound, strong: set[int], rows: Rows) -> dict[str, Any]:
+    """The view-model of one round; the layers of the drafters `strong` are calls, `rows` what was known before it."""
     record, explain = round.record, Explainer(round)
     nodes, accept, events, grown = record.nodes, explain.accept, explain.events, explain.grown
     every = range(len(nodes.token))
@@ -94,9 +96,13 @@ def round_view(round: TracedRound, strong: set[int]) -> dict[str, Any]:
                   for node, rank in zip(walked.children, walked.ranks, strict=True)},
         "copied": dict(copied(events)),
         "grafted": sorted(grafts(events)),
+        "row": {node: rank for node, (_, rank) in ranks(events).items()},
+        "retrieved": sorted(explain.retrieved.all), "merged": sorted(explain.retrieved.merged),
+        "wall": wall(events, explain.depth),
         "why": [[sentence.packed(KNOWN) for sentence in explain.node(node)] for node in every],
-        "pool": explain.pool, "kept": len(explain.kept), "budget": explain.budget,
-        "events": [{**view, "say": explain.event(event).packed()}
+        "pool": explain.pool, "kept": len(explain.chosen), "budget": explain.budget,
+        "events": [{**view, **(rows.view(event, explain.text) if isinstance(event, Learn) else {}),
+                    "say": explain.event(event).packed()}
                    for view, event in zip(event_views(events, strong), events, strict=True)],
         "say": explain.summary().packed(),
     }
@@ -145,3 +151,6 @@ def _tokens(views: Sequence[dict[str, Any]]) -> Iterator[int]:
             yield view["bonus"]["token"]
         for tokens, _, _ in view["walk"].values():
             yield from tokens
+        for event in view["events"]:
+            for token, row, before in event.get("rows", ()):
+                yield from (token, *row, *(before or ()))

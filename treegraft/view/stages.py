@@ -1,16 +1,17 @@
-"""Sentences about what several drafters do in one tree: decisions, rescoring, reselection, grafts."""
+"""Sentences about what several drafters do in one tree: decisions, rescoring, reselection, gates, grafts, learning."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from treegraft.trace.records import Expand, Rescore
+from treegraft.trace.records import Expand, Graft, Rescore
+from treegraft.view.events import ranks
 from treegraft.view.labels import name
-from treegraft.view.words import Sentence, say
+from treegraft.view.words import GRAFT_PARTS, Sentence, say
 
 if TYPE_CHECKING:
-    from treegraft.trace.records import Decide, Event, Logprob, Nodes, Other, Reselect
+    from treegraft.trace.records import Decide, Event, Gate, Learn, Logprob, Nodes, Other, Reselect
     from treegraft.view.events import Growth
 
 
@@ -53,10 +54,39 @@ def reselect(event: Reselect, depth: Sequence[int]) -> Sentence:
                earlier=sum(depth[node] not in levels for node in after - before))
 
 
+def gate(event: Gate) -> Sentence:
+    """Whether drafting went on, and by which numbers."""
+    return say("gate stop" if event.stop else "gate go", layer=event.layer, measure=name(event.measure),
+               value=event.value, threshold=event.threshold,
+               compared="above" if event.value > event.threshold else "not above")
+
+
+def graft(event: Graft) -> Sentence:
+    """How the budget was shared, and what became of the retrieved share."""
+    values = {"stage": name(event.stage), "drafter": event.drafter, "drafted": event.drafted,
+              "retrieved": event.retrieved, "nodes": len(event.nodes)}
+    counts = {"merged": len(event.merged), "replaced": event.replaced, "shortfall": event.shortfall}
+    parts = {part: counts[part] for part in GRAFT_PARTS if counts[part]}
+    return say(" ".join(("graft", *parts)), **values, **parts)
+
+
+def learn(event: Learn) -> Sentence:
+    """How many rows changed."""
+    if not event.tokens:
+        return say("learn nothing", drafter=event.drafter)
+    return say("learn", drafter=event.drafter, rows=len(event.tokens))
+
+
 def history(events: Sequence[Event | Other], grown: Growth, nodes: Nodes) -> dict[int, list[Sentence]]:
-    """For each node that was grafted, rescored or found unreachable, that it was."""
+    """For each node that was retrieved, grafted, rescored or found unreachable, that it was."""
     found: dict[int, list[Sentence]] = {}
+    for node, (drafter, rank) in ranks(events).items():
+        above = nodes.token[nodes.parent[node]]
+        found.setdefault(node, []).append(say("retrieved", place=rank + 1, drafter=drafter, parent=above))
     for event in events:
+        for node in event.merged if isinstance(event, Graft) else ():
+            found.setdefault(node, []).append(
+                say("retrieved too", other=nodes.origin[node], drafter=event.drafter))
         for node in event.grafted if isinstance(event, Expand) else ():
             other = nodes.origin[nodes.parent[node]]
             found.setdefault(node, []).append(say("grafted", drafter=event.drafter, other=other, layer=event.layer))

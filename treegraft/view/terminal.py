@@ -16,8 +16,8 @@ from rich.text import Text
 
 from treegraft.analysis.text import RUNNING_TEXT, Chunk, chunks, visible
 from treegraft.trace.reader import Run, TracedRound
-from treegraft.trace.records import Decide, Expand, Rescore, Reselect
-from treegraft.view.events import grafts, growth, timeline
+from treegraft.trace.records import Decide, Expand, Gate, Graft, Learn, Rescore, Reselect
+from treegraft.view.events import grafts, growth, ranks, retrieved, timeline
 from treegraft.view.explain import Explainer
 from treegraft.view.labels import cut, label
 from treegraft.view.labels import name as name_of
@@ -78,7 +78,8 @@ def draw_round(round: TracedRound) -> RenderableType:
 
     q is the drafter's probability of the token after its parent, p the target's, rank its place among the target's
     favourites (1 is the first), known where the target's choice was looked at. Where a drafter rescored the tree, score
-    is a node's score in nats before and after, and each layer has a line that tells what was decided and done.
+    is a node's score in nats before and after, and each layer has a line that tells what was decided and done. So has a
+    graft, and what was learned; `row 2` behind a drafter is the place of a retrieved token in the row of its parent's.
     """
     rescored = any(isinstance(event, Rescore) for event in round.record.events)
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -127,23 +128,26 @@ def _append_chunk(text: Text, chunk: Chunk) -> None:
 
 
 def _title(round: TracedRound) -> Text:
-    record, nodes = round.record, len(round.fates) - 1
+    record, found = round.record, retrieved(timeline(round.record)).new
     verified = len(round.event("verify").order) - 1
-    rounds = len(round.run.rounds)
+    rounds, nodes = len(round.run.rounds), len(round.fates) - 1 - len(found)
+    more = f"{len(found)} retrieved, " if found else ""
     return Text(f"Round {round.index} (0 to {rounds - 1}), context {record.context} tokens: "
-                f"{nodes} drafted, {verified} verified, {round.accepted} accepted + bonus", "bold")
+                f"{nodes} drafted, {more}{verified} verified, {round.accepted} accepted + bonus", "bold")
 
 
 def _layers(round: TracedRound) -> list[Text]:
-    """What was decided in each layer and what its calls did, a line a layer."""
+    """What was decided in each layer and what its calls did, a line a layer, and what was retrieved and learned."""
     explain, told = Explainer(round), {}
     names = {drafter.id: name_of(drafter.name) for drafter in round.run.header.drafters}
     for event in round.record.events:
-        if isinstance(event, Decide | Rescore | Reselect) or (isinstance(event, Expand) and event.grafted):
-            sentence = render(explain.event(event), lambda token: label(round.run.pieces.get(token)),
-                              lambda drafter: names.get(drafter, f"drafter {drafter}"))
-            told.setdefault(event.layer, []).append(sentence)
-    return [Text(f"Layer {layer}: {' '.join(sentences)}", "dim") for layer, sentences in told.items()]
+        sentence = render(explain.event(event), lambda token: label(round.run.pieces.get(token)),
+                          lambda drafter: names.get(drafter, f"drafter {drafter}"))
+        if isinstance(event, Decide | Rescore | Reselect | Gate) or (isinstance(event, Expand) and event.grafted):
+            told.setdefault(f"Layer {event.layer}", []).append(sentence)
+        elif isinstance(event, Graft | Learn):
+            told.setdefault(type(event).__name__, []).append(sentence)
+    return [Text(f"{part}: {' '.join(sentences)}", "dim") for part, sentences in told.items()]
 
 
 def _remarks(round: TracedRound) -> list[Text]:
@@ -175,6 +179,8 @@ class _Picture:
         events = timeline(round.record)
         grown = growth(events, self.nodes)
         self.q, self.grafted = grown.q, grafts(events)
+        self.row = {node: rank for node, (_, rank) in ranks(events).items()}
+        self.also = {node: event.drafter for event in events if isinstance(event, Graft) for node in event.merged}
         self.rescored = {node: (changes[0][1], changes[-1][2]) for node, changes in rescorings(events, grown).items()}
         self.p = dict(zip(verify.order, verify.logprob, strict=True))
         self.rank = {child: rank for walked in verify.walk
@@ -214,15 +220,25 @@ class _Picture:
             best = max(hidden, key=lambda member: _number(self.nodes.score[member]))
             return Line(guides, "pruned", f"{len(hidden)} pruned, best {self.label(best)}", self._drafter(best),
                         prob(self.q[best]))
-        return Line(guides, self.fates[node], self.label(node), self._drafter(node), prob(self.q[node]),
-                    prob(self.p.get(node)), f"{self.rank[node] + 1}" if node in self.rank else "", self._score(node))
+        q = "" if node in self.row else prob(self.q[node])
+        return Line(guides, self.fates[node], self.label(node), self._drafter(node), q, prob(self.p.get(node)),
+                    f"{self.rank[node] + 1}" if node in self.rank else "", self._score(node))
 
     def label(self, node: int) -> str:
         return label(self.pieces.get(self.nodes.token[node]))
 
     def _drafter(self, node: int) -> str:
-        drafter = visible(self.names.get(self.nodes.origin[node], f"drafter {self.nodes.origin[node]}"))
-        return f"{drafter}, grafted" if node in self.grafted else drafter
+        words = [self._name(self.nodes.origin[node])]
+        if node in self.also:
+            words.append(f"also {self._name(self.also[node])}")
+        if node in self.row:
+            words.append(f"row {self.row[node] + 1}")
+        if node in self.grafted:
+            words.append("grafted")
+        return ", ".join(words)
+
+    def _name(self, drafter: int) -> str:
+        return visible(self.names.get(drafter, f"drafter {drafter}"))
 
     def _score(self, node: int) -> str:
         """Before and after rescoring."""

@@ -1,8 +1,8 @@
 """The sentences that the views use, as templates with values, so that the player can fill in thousands of them itself.
 
 Fields are written `{name:kind}`. The kinds are `count`, `text`, `nats`, `score` (nats, or that there is none), `prob`
-and `ms` (integers as the trace has them), `number` (with two decimals), `token` and `tokens` (token ids), `drafter` (a
-drafter id), and `one|many`, which picks a word by the count.
+and `ms` (integers as the trace has them), `number` and `level` (with two and three decimals), `token` and `tokens`
+(token ids), `drafter` (a drafter id), and `one|many`, which picks a word by the count.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import string
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import chain, combinations
 from typing import Any
 
 from treegraft.trace.records import NATS
@@ -20,6 +21,8 @@ TEMPLATES = {
     "kept": "Kept: rank {rank:count} of {pool:count} by score.",
     "kept all": "Kept: all {pool:count} drafted {pool:token|tokens} fitted the budget.",
     "kept for others": "Kept although only rank {rank:count} of {pool:count} by score: a better token below needs it.",
+    "kept retrieved": "Kept: retrieved, to fill the budget beside {chosen:count} drafted {chosen:token|tokens}.",
+    "kept again": "Kept although only rank {rank:count} of {pool:count} by score: it was retrieved, too.",
     "pruned": "Pruned: rank {rank:count} of {pool:count} by score, {gap:nats} nats below the last of the {kept:count}"
               " kept.",
     "pruned level": "Pruned: rank {rank:count} of {pool:count} by score, level with the last of the {kept:count} kept.",
@@ -45,6 +48,8 @@ TEMPLATES = {
     "rescored again": "{drafter:drafter} rescored it {times:count} times, last in layer {layer:count}: {before:score}"
                       " at first, {after:score} in the end.",
     "grafted": "Grafted: {drafter:drafter} continues a branch of {other:drafter} with it, in layer {layer:count}.",
+    "retrieved": "Retrieved: rank {place:count} in the row that {drafter:drafter} has for {parent:token}.",
+    "retrieved too": "Proposed by both: {other:drafter} drafted it, and {drafter:drafter} retrieved it.",
     "unreachable": "{drafter:drafter} cannot propose it, and scored it below all that it can.",
     "expand": "{drafter:drafter} extends {parents:count} {parents:node|nodes} by {nodes:count} new"
               " {nodes:token|tokens}.",
@@ -52,6 +57,9 @@ TEMPLATES = {
                      " {nodes:token|tokens}; {merged:count} more {merged:was|were} in the tree already.",
     "expand copied": "{drafter:drafter} copies {nodes:count} {nodes:token|tokens} from the text; the longest match is"
                      " {match:count} {match:token|tokens} long.",
+    "expand ranked": "{drafter:drafter} reads {nodes:count} new {nodes:token|tokens} from its rows.",
+    "expand ranked merged": "{drafter:drafter} reads {nodes:count} new {nodes:token|tokens} from its rows;"
+                            " {merged:count} more {merged:was|were} in the tree already.",
     "expand known": "{drafter:drafter} proposes nothing new: {merged:count} {merged:token was|tokens were} in the tree"
                     " already.",
     "expand nothing": "{drafter:drafter} has nothing to propose.",
@@ -73,9 +81,18 @@ TEMPLATES = {
                 " {before:count} in it {stayed:stays|stay}, {earlier:count} {earlier:comes|come} from earlier layers.",
     "reselect same": "The frontier stays as it was, the best {after:count} of {pool:count} {pool:node|nodes}.",
     "reselect nothing": "None of {pool:count} nodes is chosen: the frontier is empty.",
+    "gate go": "Drafting goes on after layer {layer:count}: the {measure:text} of {value:level} is {compared:text} the"
+               " threshold of {threshold:level}.",
+    "gate stop": "Drafting stops after layer {layer:count}: the {measure:text} of {value:level} is {compared:text} the"
+                 " threshold of {threshold:level}.",
+    "learn": "{drafter:drafter} learns from the target what follows {rows:count} {rows:token|tokens}.",
+    "learn nothing": "{drafter:drafter} learns nothing new.",
     "prune": "The best {kept:count} of {pool:count} drafted tokens go to the target; the last of them has a score of"
              " {cut:nats} nats.",
     "prune otherwise": "{kept:count} of {pool:count} drafted tokens go to the target, by the rule {rule:text}.",
+    "prune grafted": "{kept:count} {kept:token goes|tokens go} to the target: {chosen:count} drafted, of which the last"
+                     " chosen by score has {cut:nats} nats, and {retrieved:count} retrieved.",
+    "prune retrieved": "{kept:count} retrieved {kept:token goes|tokens go} to the target.",
     "prune nothing": "All {kept:count} drafted {kept:token goes|tokens go} to the target; the budget is"
                      " {budget:count}.",
     "verify": "The target reads {order:count} {order:token|tokens} in one forward pass.",
@@ -89,14 +106,28 @@ TEMPLATES = {
     "event": "{kind:text}: this version has no words for it.",
     "round": "{path:count} of {kept:count} drafted {kept:token|tokens} accepted; with the target\u2019s own"
              " {bonus:token} the round wrote {written:count} {written:token|tokens}.",
+    "round grafted": "{path:count} of {kept:count} {kept:token|tokens} accepted, {found:count} of them retrieved; with"
+                     " the target\u2019s own {bonus:token} the round wrote {written:count} {written:token|tokens}.",
     "round undrafted": "Nothing was drafted: the target wrote {bonus:token} alone.",
     "round at the end": "The text ended in this round: {written:count} {written:token|tokens} written,"
                         " {discarded:count} discarded.",
 }
 
-for _key in ("expand", "expand merged", "expand copied"):
+for _key in ("expand", "expand merged", "expand copied", "expand ranked", "expand ranked merged"):
     TEMPLATES[f"{_key} grafted"] = (TEMPLATES[_key][:-1] + "; {grafted:count} {grafted:is a graft|are grafts} onto"
                                     " branches of another drafter.")
+
+GRAFT = ("In stage {stage:text} the budget goes to {drafted:count} drafted and {retrieved:count} retrieved"
+         " {retrieved:token|tokens}. {drafter:drafter} retrieves {nodes:count}")
+GRAFT_PARTS = {
+    "merged": ", {merged:count} of which {merged:was|were} drafted, too",
+    "replaced": "; {replaced:count} free {replaced:place goes|places go} to other tokens",
+    "shortfall": "; {shortfall:count} {shortfall:place stays|places stay} empty",
+}
+"""What the sentence about a graft adds where there is something to say, in this order."""
+
+for _parts in chain.from_iterable(combinations(GRAFT_PARTS, size) for size in range(len(GRAFT_PARTS) + 1)):
+    TEMPLATES[" ".join(("graft", *_parts))] = GRAFT + "".join(GRAFT_PARTS[part] for part in _parts) + "."
 
 
 @dataclass(frozen=True)
@@ -156,6 +187,11 @@ def number(value: float) -> str:
     return f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
+def level(value: float) -> str:
+    """A number with three decimals."""
+    return f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
+
+
 def chance(units: int | None) -> float:
     """The probability of a log-probability in 1e-5 nats; a trace may hold nonsense above zero."""
     return 0.0 if units is None else math.exp(min(units, 0) / NATS)
@@ -175,7 +211,7 @@ def render(sentence: Sentence, token: Callable[[int], str], drafter: Callable[[i
     """The sentence in words. `token` gives the display text of a token id, `drafter` the name of a drafter id."""
     formats: dict[str, Callable[[Any], str]] = {
         "count": str, "text": str, "nats": nats, "score": score, "prob": prob, "ms": milliseconds,
-        "number": number, "drafter": drafter,
+        "number": number, "level": level, "drafter": drafter,
         "token": lambda one: f"\u201c{token(one)}\u201d",
         "tokens": lambda many: f"\u201c{''.join(map(token, many))}\u201d",
     }

@@ -32,6 +32,8 @@ const bareScore = (units) => (units === null ? "none" : nats(units));
 
 const decimal = (value) => value.toFixed(2).replace("-", "−");
 
+const level = (value) => value.toFixed(3).replace("-", "−");
+
 // The probability of a log-probability; a trace may hold nonsense above zero.
 const chance = (units) => (units === null || units === undefined ? 0 : Math.exp(Math.min(units, 0) / NATS));
 
@@ -65,7 +67,7 @@ function sentence(view, packed, facts = {}) {
   const known = { ...facts };
   const taken = new Set();
   const format = {
-    count: String, text: String, nats, prob, ms: milliseconds, number: decimal,
+    count: String, text: String, nats, prob, ms: milliseconds, number: decimal, level,
     score: (units) => (units === null ? "no score" : `${nats(units)} nats`),
     drafter: (id) => drafterName(view, id),
     token: (id) => chip(piece(view, id), 24),

@@ -91,14 +91,14 @@ function findNext(view, kind, from) {
 function isKind(round, number, kind) {
   const event = round.events[number], before = round.events[number - 1];
   if (kind === "rejection") return event.kind === "accept" && round.rejection;
-  if (kind === "graft") return (event.grafted || []).length > 0;
+  if (kind === "graft") return event.kind === "graft" || ((event.grafted || []).length > 0 && lastOf(round, "graft") < 0);
   return event.call === true && !(before?.call && before.layer === event.layer);
 }
 
-// The node that such an event is about: what was rejected, the best of what was grafted.
+// The node that such an event is about: what was rejected, the best of what was grafted by a layer.
 function nodeOf(round, number, kind) {
   if (kind === "rejection") return firstRejected(round);
-  return kind === "graft" ? byRank(round, round.events[number].grafted)[0] : null;
+  return kind === "graft" ? byRank(round, round.events[number].grafted || [])[0] ?? null : null;
 }
 
 const byRank = (round, nodes) => nodes.slice().sort((one, other) => round.rank[one] - round.rank[other]);

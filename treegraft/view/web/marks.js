@@ -46,6 +46,9 @@ function graftSample(drafter) {
     vector("path", { d: markerPath(drafter, 4.4), transform: "translate(27,0)", class: "tg-mark tg-neutral" }));
 }
 
+const wallSample = () => vector("svg", { class: "tg-marker tg-wall", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
+  vector("line", { x1: 17, x2: 17, y1: -7, y2: 7 }));
+
 // Signs beside a node: its score rose or fell, or its token cannot be proposed.
 const MOVES = { risen: "M-3.6,3L0,-3.6L3.6,3Z", fallen: "M-3.6,-3L0,3.6L3.6,-3Z", lost: "M-3,-3L3,3M-3,3L3,-3" };
 

@@ -141,7 +141,7 @@ class Player {
     return this.view.first + this.view.rounds.length - 1;
   }
 
-  // Goes to a round (any number is brought into range), to one of its events (default: the last), to a node.
+  // Goes to a round (any number is brought into range), to one of its events (default: what was accepted), to a node.
   go(round, event = null, node = null) {
     if (Number.isFinite(round) && (round < this.view.first || round > this.lastRound)) {
       const wanted = Math.min(Math.max(round, 0), this.view.total - 1);
@@ -151,7 +151,7 @@ class Player {
     const changed = number !== this.at.round || !this.scene;
     this.at.round = number;
     const last = this.round.events.length - 1;
-    this.at.event = event === null ? last : Math.min(Math.max(event, 0), last);
+    this.at.event = Math.min(Math.max(event ?? lastOf(this.round, "accept"), 0), last);
     if (changed) this.openRound(node);
     else if (node !== null) this.pinned = node;
     this.show();
@@ -262,7 +262,7 @@ class Player {
 
   step(by) {
     const event = this.at.event + by;
-    if (event < 0) return this.at.round > 0 ? this.go(this.at.round - 1) : undefined;
+    if (event < 0) return this.at.round > 0 ? this.go(this.at.round - 1, Infinity) : undefined;
     if (event < this.round.events.length) return this.go(this.at.round, event, this.pinned);
     if (this.at.round + 1 < this.view.total) return this.go(this.at.round + 1, 0);
     return this.play(false);
@@ -283,9 +283,19 @@ class Player {
 
   jump(kind, from = this.at) {
     const found = findNext(this.view, kind, from);
-    if (found) return this.go(found.round, found.event, found.node);
+    if (found) {
+      this.go(found.round, found.event, found.node);
+      return this.lookAt(found);
+    }
     if (this.lastRound + 1 < this.view.total) return this.ask({ round: this.lastRound + 1, jump: kind });
     return this.say(`No further ${kind} in this recording.`);
+  }
+
+  // Brings what was retrieved into sight, the best of it where not all fits.
+  lookAt({ event, node }) {
+    const nodes = node === null ? this.round.events[event].nodes || [] : [];
+    const items = nodes.map((one) => this.scene.byId.get(one)).filter(Boolean);
+    if (items.length) requestAnimationFrame(() => reveal(this.stage, items[0]));
   }
 
   say(words) {

@@ -15,6 +15,7 @@ class Scene {
     for (const item of this.items) this.place(item, rows, columns);
     this.width = Math.max(columns.width, width);
     this.height = rows.height;
+    this.wall = round.wall ? this.drawWall(round.wall, columns) : null;
     this.svg = this.draw();
   }
 
@@ -39,7 +40,17 @@ class Scene {
     edges.append(...linked.map((item) => item.edge));
     this.ring = vector("circle", { class: "tg-ring", r: RADIUS + 5.5, visibility: "hidden" });
     return vector("svg", { class: "tg-tree", width: this.width, height: this.height, role: "img",
-      viewBox: `0 0 ${this.width} ${this.height}` }, edges, this.ring, nodes);
+      viewBox: `0 0 ${this.width} ${this.height}` }, this.wall, edges, this.ring, nodes);
+  }
+
+  // A line behind the deepest tokens that were drafted when a gate said stop.
+  drawWall([, depth, stage], { columns, text }) {
+    const x = columns[depth] + Math.max(text[depth], RADIUS) + 12;
+    const toLeft = x + 150 > this.width;
+    return vector("g", { class: "tg-wall tg-off" },
+      vector("line", { x1: x, x2: x, y1: 0, y2: this.height }),
+      vector("text", { x: toLeft ? x - 6 : x + 6, y: 12, "text-anchor": toLeft ? "end" : "start" },
+        stage ? `drafting stopped: ${short(stage, 12)}` : "drafting stopped"));
   }
 
   drawEdge(item) {
@@ -89,6 +100,7 @@ class Scene {
   show(number) {
     this.number = number;
     const marks = eventMarks(this.round, number);
+    if (this.wall) this.wall.classList.toggle("tg-off", number < this.round.wall[0]);
     for (const item of this.items) {
       const looks = this.looks(item, number, marks);
       item.on = item.born <= number;

@@ -29,8 +29,10 @@ function factsOf(view, round, node, choose) {
       facet("Target’s p", round.logprob[node] === null ? absent("not verified") : meter(round.logprob[node], "target")),
       facet("Rank under target", node in round.ranks ? `${round.ranks[node] + 1}` : absent("not recorded here")),
       facet("Score", scoreOf(round, node)),
-      facet("Rank by score", `${round.rank[node]} of ${round.pool}`),
+      facet("Rank by score", round.rank[node] <= round.pool ? `${round.rank[node]} of ${round.pool}` : absent("no score")),
       facet("Drafter", [marker(round.origin[node], "neutral"), ` ${drafterName(view, round.origin[node])}`, layerOf(round, node)]),
+      round.merged.includes(node) ? facet("Also by", drafterName(view, round.events.find((event) => event.merged?.includes(node)).drafter)) : null,
+      node in round.row ? facet("Row", element("span", {}, `${rowRank(round, node)} of `, chip(piece(view, round.token[round.parent[node]]), 24))) : null,
       facet("Parent", link(chip(piece(view, round.token[round.parent[node]]), 24), () => choose(round.parent[node]))),
       copiedFrom(round, node)),
     targetView(view, round, round.parent[node], choose, node),
@@ -48,6 +50,9 @@ function layerOf(round, node) {
   const event = round.events[round.born[node]];
   return event && event.layer !== undefined ? `, layer ${event.layer}` : "";
 }
+
+// The place of a token in the row of its parent's token, for drafters that rank.
+const rowRank = (round, node) => `rank ${round.row[node] + 1} in the row`;
 
 function scoreOf(round, node) {
   const unit = (words) => (words === "none" ? words : `${words} nats`);
@@ -121,6 +126,8 @@ function graftersOf(view, round) {
   return view.drafters.filter((drafter) => found.has(drafter.id));
 }
 
+const retrieves = (round, drafter) => Object.keys(round.row).some((node) => round.origin[node] === drafter.id);
+
 function legend(view, round) {
   const fates = ["accepted", "rejected", "unreached", "pruned", "bonus", "new"];
   if (round.fate.includes("d")) fates.push("discarded");
@@ -133,7 +140,8 @@ function legend(view, round) {
     element("h3", {}, "How to read it"),
     element("ul", { class: "tg-legend" }, fates.map((fate) => element("li", {}, marker(fate === "bonus" ? -1 : 0, fate),
       element("span", {}, meaning[fate]))),
-    view.drafters.map((drafter) => element("li", {}, edgeSample(drafter.id), element("span", {}, `drafted by ${drafter.name}`))),
+    view.drafters.map((drafter) => element("li", {}, edgeSample(drafter.id), element("span", {}, `${retrieves(round, drafter) ? "retrieved" : "drafted"} by ${drafter.name}`))),
+    round.wall ? element("li", {}, wallSample(), element("span", {}, "drafting stopped here")) : null,
     graftersOf(view, round).map((drafter) => element("li", {}, graftSample(drafter.id), element("span", {}, `grafted by ${drafter.name} onto another’s branch`))),
     element("li", {}, vector("svg", { class: "tg-marker", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
       vector("path", { d: "M1,3L33,-4V5Z", class: "tg-wedge" })), element("span", {}, "wider: more probable to the drafter"))),

@@ -1,4 +1,5 @@
-// What an event marks in the tree: the frontier of a decision, scores that a call changed, and the frontier it chose.
+// What an event marks in the tree: the frontier of a decision, scores that a call changed, the frontier it chose, and what
+// was retrieved.
 
 // Classes of the nodes that an event marks.
 function eventMarks(round, number) {
@@ -14,6 +15,9 @@ function eventMarks(round, number) {
   } else if (event.kind === "rescore") {
     for (const [node, { before, after }] of changesOf(round, number)) marks.set(node, rises(before, after) ? "tg-risen" : "tg-fallen");
     put(event.unreachable, "tg-lost");
+  } else if (event.kind === "graft") {
+    put(event.nodes, "tg-found");
+    put(event.merged, "tg-again");
   } else {
     put(event.again || [], "tg-again");
     put(event.from || [], "tg-source");

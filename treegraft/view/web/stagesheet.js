@@ -1,8 +1,10 @@
-// The side panel while an event is shown that moves no nodes: a decision, a rescoring, a new frontier.
+// The side panel while an event is shown that adds no nodes: a decision, a rescoring, a new frontier, a gate, a graft, rows
+// that were learned.
 
 const MOST_ROWS = 12;
 
-const SHEETS = new Map([["decide", decisionSheet], ["rescore", rescoreSheet], ["reselect", reselectSheet]]);
+const SHEETS = new Map([["decide", decisionSheet], ["rescore", rescoreSheet], ["reselect", reselectSheet],
+  ["gate", gateSheet], ["graft", graftSheet], ["learn", learnSheet]]);
 
 // Which panel stands at an event: its own sheet, or none.
 const eventPanel = (round, number) => (SHEETS.has(round.events[number]?.kind) ? `event ${number}` : "legend");
@@ -63,5 +65,61 @@ function reselectSheet(view, round, number, choose) {
     parts.map(([name, nodes, words]) => element("div", { class: "tg-group" },
       element("p", {}, ring(name), ` ${nodes.length} ${words}`),
       element("p", { class: "tg-chips" }, nodes.slice(0, MOST_ROWS).map((node) => link(chip(piece(view, round.token[node]), 14), () => choose(node)))))),
+  ];
+}
+
+// All gates of the round, with a bar and a tick for the threshold where both are probabilities.
+function gateSheet(view, round, number) {
+  const gates = round.events.map((event, place) => ({ ...event, place })).filter(({ kind }) => kind === "gate");
+  const event = round.events[number];
+  const rows = gates.slice(0, MOST_ROWS).map((gate) => element("tr", { class: gate.place === number ? "tg-self" : undefined },
+    element("td", {}, gate.stage || `${gate.layer}`), element("td", { class: "tg-number" }, level(gate.value)),
+    element("td", {}, gateMeter(gate)), element("td", { class: "tg-number" }, level(gate.threshold)),
+    element("td", {}, gate.stop ? "stop" : "go")));
+  return [
+    element("h3", {}, event.title),
+    element("table", { class: "tg-moves", "aria-label": "Gates of this round" },
+      element("thead", {}, element("tr", {}, ["gate", event.measure, "", "threshold", ""].map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, rows)),
+    gates.length > MOST_ROWS ? element("p", { class: "tg-quiet" }, `and ${gates.length - MOST_ROWS} more`) : null,
+  ];
+}
+
+function gateMeter({ value, threshold }) {
+  const fits = [value, threshold].every((one) => one >= 0 && one <= 1);
+  return fits ? element("span", { class: "tg-meter tg-gate", style: `--p:${value}; --t:${threshold}` }) : "";
+}
+
+function graftSheet(view, round, number, choose) {
+  const event = round.events[number], tokens = event.nodes.slice(0, MOST_ROWS);
+  const share = (count, name) => (count ? element("span", { class: `tg-share-${name}`, style: `flex-grow:${count}` }) : null);
+  return [
+    element("h3", {}, event.title),
+    element("div", { class: "tg-share", role: "img", "aria-label": `${event.drafted} drafted to ${event.retrieved} retrieved` },
+      share(event.drafted, "drafted"), share(event.retrieved, "retrieved")),
+    element("dl", { class: "tg-facts" }, facet("Share drafted", `${event.drafted}`), facet("Share retrieved", `${event.retrieved}`),
+      facet("Retrieved", `${event.nodes.length}`), facet("Drafted, too", `${event.merged.length}`),
+      facet("Given to others", `${event.replaced}`), facet("Empty places", `${event.shortfall}`)),
+    tokens.length ? element("div", {}, element("p", { class: "tg-quiet" }, `Retrieved by ${drafterName(view, event.drafter)}`),
+      element("p", { class: "tg-chips tg-found-list" }, tokens.map((node) => link(chip(piece(view, round.token[node]), 14), () => choose(node))),
+        event.nodes.length > MOST_ROWS ? element("span", { class: "tg-quiet" }, `and ${event.nodes.length - MOST_ROWS} more`) : null)) : null,
+  ];
+}
+
+// Each changed row, its new tokens set off, above what it was.
+function learnSheet(view, round, number) {
+  const event = round.events[number];
+  const tokens = (row, old) => element("p", { class: "tg-chips" }, row.length
+    ? row.map((token) => element("span", { class: old && !old.includes(token) ? "tg-fresh-token" : undefined }, chip(piece(view, token), 14)))
+    : absent("nothing"));
+  const rows = event.rows.map(([token, row, before]) => [
+    element("dt", {}, chip(piece(view, token), 14)),
+    element("dd", {}, tokens(row, before), before === null ? null
+      : element("div", { class: "tg-before" }, element("span", { class: "tg-quiet" }, "before:"), tokens(before)))]);
+  return [
+    element("h3", {}, `Learned by ${drafterName(view, event.drafter)}`),
+    element("p", { class: "tg-quiet" }, "After a token, the target\u2019s best next ones; new ones are outlined."),
+    rows.length ? element("dl", { class: "tg-rows" }, rows) : element("p", { class: "tg-quiet" }, "No row changed."),
+    event.more ? element("p", { class: "tg-quiet" }, `and ${event.more} more`) : null,
   ];
 }

@@ -1,6 +1,6 @@
 // The two sliders: the rounds of the run as small columns of tokens, and the events of one round.
 
-const EVENT_GROUPS = new Map([["prune", "select"], ["verify", "verify"], ["accept", "accept"]]);
+const EVENT_GROUPS = new Map([["prune", "select"], ["verify", "verify"], ["accept", "accept"], ["learn", "learn"]]);
 const groupOf = (event) => EVENT_GROUPS.get(event.kind) || "draft";
 
 class RoundTrack {

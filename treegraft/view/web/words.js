@@ -34,6 +34,7 @@ function tipOf(view, round, item, number) {
   else if (item.node) {
     if (round.q[item.node] !== null) facts.push(`q ${prob(round.q[item.node])}`);
     if (round.logprob[item.node] !== null) facts.push(`p ${prob(round.logprob[item.node])}`);
+    if (item.node in round.row) facts.push(rowRank(round, item.node));
     facts.push(...moveWords(round, item.node, number), FATE_WORDS[item.fate]);
   } else facts.push("root");
   return [chip(item.text, 40), " ", element("span", { class: "tg-quiet" }, facts.join(" · "))];
