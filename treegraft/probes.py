@@ -11,7 +11,16 @@ from contextlib import suppress
 import numpy as np
 
 from treegraft.analysis.known import begin, output_best, output_logprobs
-from treegraft.drafters.base import BlockDrafter, Committed, Drafter, Prefilled, RankingDrafter, ScoringDrafter
+from treegraft.drafters import RETRIEVING
+from treegraft.drafters.base import (
+    BlockDrafter,
+    Committed,
+    Drafter,
+    Growth,
+    Prefilled,
+    RankingDrafter,
+    ScoringDrafter,
+)
 from treegraft.models.target import WALK_TOP_K, Target
 from treegraft.policies.base import MAX_NODES, Constants, Policy, Round
 from treegraft.scheduler.choices import every_choice
@@ -177,6 +186,39 @@ class BlockNotebook(BlockDrafter):
                      parent=[-1, *range(len(tokens))], logprob=[None, *logprobs.tolist()])
 
 
+class TreeNotebook(Drafter):
+    """Lets a drafter that grows its whole tree at once do so at one position, and keeps the tree."""
+
+    name = "tree notebook"
+
+    def __init__(self, drafter: Drafter) -> None:
+        self.id, self._drafter = drafter.id, drafter
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        self._drafter.begin(prefilled, max_context, capacity)
+
+    def open(self, root: int, context: int) -> None:
+        """Turn to a position: `root` is the last of `context` tokens."""
+        self._tree = DraftTree(root, context, 1)
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        self._drafter.commit(tree, committed)
+
+    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
+        self._tree = tree
+        return self._drafter.grow(tree, parents, layer, k)
+
+    def probe(self) -> Probe:
+        """The tree that was grown at this position."""
+        tree = self._tree
+        logprob = (tree.score[1:] - tree.score[tree.parent[1:]]).tolist()
+        return Probe(drafter=self.id, context=tree.context, token=tree.token.tolist(), parent=tree.parent.tolist(),
+                     logprob=[None, *logprob])
+
+
+NOTEBOOKS = (Notebook, RowNotebook, BlockNotebook, TreeNotebook)
+
+
 def notebook_for(drafter: Drafter) -> Drafter:
     """A notebook that asks the drafter, or the drafter itself where a replay does without its answers."""
     if drafter.scores_tokens:
@@ -185,15 +227,21 @@ def notebook_for(drafter: Drafter) -> Drafter:
         return RowNotebook(drafter)
     if isinstance(drafter, BlockDrafter):
         return BlockNotebook(drafter)
+    if drafter.name in RETRIEVING:
+        return TreeNotebook(drafter)
     return drafter
 
 
 def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], constants: Constants,
                 run: Run) -> Iterator[tuple[int, int, Probe]]:
-    """Probes of every drafter that scores, ranks or fills in tokens, at every position of the output of `run`, in order:
-    each with the number of its position, from 1, and how many there are."""
+    """Probes at every position of the output of `run`, in order: each with the number of its position, from 1, and how
+    many there are.
+
+    They are of the drafters whose answers a replay needs, and of those that ask for more of the target's best tokens
+    than the rounds hold: these have one row, the target's where it chose the root.
+    """
     drafters = [notebook_for(drafter) for drafter in drafters]
-    notebooks = [drafter for drafter in drafters if isinstance(drafter, (Notebook, RowNotebook, BlockNotebook))]
+    notebooks = [drafter for drafter in drafters if isinstance(drafter, NOTEBOOKS)]
     prompt, output, max_context = run.header.prompt.tokens, run.output, run.header.decoding.max_context
     layers = sorted({layer for notebook in notebooks for layer in notebook.aux_layers})
     verify_k = max((drafter.verify_k for drafter in drafters), default=0)

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import functools
 
-import msgspec
+import numpy as np
 import pytest
 
+from tests import tiny
 from tests.analysis.recordings import PROMPTS, recorded_with
 from tests.analysis.test_whatif import same_rounds
+from tests.datastore.test_store import store_of
 from treegraft.analysis.recorded import NotRecorded
 from treegraft.analysis.whatif import WhatIf
+from treegraft.drafters.datastore import Datastore
 from treegraft.drafters.logitspec import LogitSpec as LogitSpecDrafter
 from treegraft.drafters.ngram import Ngram
 from treegraft.models.target import WALK_TOP_K
-from treegraft.policies import LogitSpec, PromptLookup
-from treegraft.trace.runs import Run
+from treegraft.policies import LogitSpec, PromptLookup, Rest
 
 FEW = WALK_TOP_K - 1
 """Guesses for which the rounds' own rows suffice."""
+
+TEXTS = np.random.default_rng(5).integers(0, tiny.VOCAB, (200, 30)).tolist()
+
+
+def datastore() -> Datastore:
+    return Datastore(store=store_of(TEXTS, tiny.VOCAB), vocab=tiny.VOCAB, shortest=1)
+
 
 CASES = {
     "ngram": (PromptLookup(), lambda: Ngram(ngram=2, whole=False), "run"),
     "logitspec, few guesses": (LogitSpec(), lambda: LogitSpecDrafter(guesses=FEW), "run"),
     "logitspec": (LogitSpec(), LogitSpecDrafter, "dense"),
+    "rest": (Rest(budget=20), lambda: datastore(), "dense"),
 }
 
 
@@ -62,9 +72,19 @@ def test_rows_that_lack_tokens_are_no_rows():
         WhatIf(run)
 
 
-def test_a_datastore_is_not_in_the_trace():
-    run = recorded_with([Ngram()], PROMPTS[1], PromptLookup()).run
-    info = msgspec.structs.replace(run.header.drafters[0], kind="datastore", name="wiki", memory="9 tokens")
-    header = msgspec.structs.replace(run.header, drafters=[info])
-    with pytest.raises(NotRecorded, match=r"wiki retrieves from a datastore \(9 tokens\), which a trace does not hold"):
-        WhatIf(Run(header, run.pieces, run.prefill, run.records, run.end))
+def test_more_of_a_datastore_than_was_recorded_is_refused():
+    with pytest.raises(NotRecorded, match=r"holds the 20 best nodes of datastore .*: record with a larger budget"):
+        whatif_of("rest").replay(Rest(budget=21))
+
+
+def test_all_of_a_datastore_serves_any_budget():
+    few = [text[:2] for text in TEXTS]
+    drafter = Datastore(store=store_of(few, tiny.VOCAB), vocab=tiny.VOCAB, shortest=1)
+    whatif = WhatIf(recorded_with([drafter], PROMPTS[1], Rest(budget=40), level="dense").run)
+    assert whatif.replay(Rest(budget=60)).nodes == whatif.replay().nodes > 0
+
+
+def test_without_probes_a_datastore_is_not_in_the_trace():
+    run = recorded_with([datastore()], PROMPTS[1], Rest()).run
+    with pytest.raises(NotRecorded, match="no probe of datastore behind 23 tokens; record it with --level dense"):
+        WhatIf(run).replay()

@@ -6,7 +6,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from treegraft.drafters.base import BlockDrafter, Committed, Prefilled, RankingDrafter, ScoringDrafter
+from treegraft.drafters.base import (
+    BlockDrafter,
+    Committed,
+    Drafter,
+    Growth,
+    Prefilled,
+    RankingDrafter,
+    ScoringDrafter,
+)
 from treegraft.trace.records import DrafterInfo, Probe
 from treegraft.tree import ROOT, DraftTree
 
@@ -153,6 +161,50 @@ class RecordedRows(RankingDrafter):
             raise NotRecorded(f"the trace lacks what {self.label} knew after some token behind {self._context} tokens: "
                               "record with a larger budget")
         return self._rows[rows]
+
+
+class RecordedTree(Drafter):
+    """Stands in for the drafter that `info` describes and that grows its whole tree at once: the same tree, cut to its
+    best nodes where there is less room than the `capacity` that it was recorded with, or `NotRecorded`."""
+
+    name = "recorded tree"
+
+    def __init__(self, info: DrafterInfo, probes: Iterable[Probe], capacity: int) -> None:
+        self.id, self._label, self._capacity = info.id, info.name, capacity
+        self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
+
+    @property
+    def label(self) -> str:
+        return self._label
+
+    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
+        """There is nothing to read."""
+
+    def commit(self, tree: DraftTree, committed: Committed) -> None:
+        """There is nothing to read."""
+
+    def open(self, context: int) -> None:
+        """Turn to the position whose root is the last of `context` tokens."""
+        if context not in self._probes:
+            raise NotRecorded(f"the trace has no probe of {self.label} behind {context} tokens; record it with "
+                              "--level dense")
+        probe, scores = self._probes[context], [0]
+        for parent, logprob in zip(probe.parent[1:], probe.logprob[1:], strict=True):
+            scores.append(scores[parent] + (logprob or 0))
+        self._whole = DraftTree(probe.token[ROOT], context, len(scores))
+        self._whole.append(*(np.array(column[1:], np.int64) for column in (probe.parent, probe.token, scores)), self.id)
+
+    def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
+        whole = self._whole
+        if tree.capacity > self._capacity == whole.size:
+            raise NotRecorded(f"the trace holds the {whole.size - 1} best nodes of {self.label} behind {tree.context} "
+                              "tokens: record with a larger budget")
+        kept = whole.best(tree.room)[1:]
+        above = np.searchsorted(kept, whole.parent[kept]) + 1
+        above[whole.parent[kept] == ROOT] = ROOT
+        created = tree.append(above, whole.token[kept], whole.score[kept], self.id)
+        return Growth(created=created, candidates=created, merged=created[:0], match=np.zeros(len(created), np.int64),
+                      final=True)
 
 
 class RecordedBlock(BlockDrafter):

@@ -16,8 +16,15 @@ import numpy as np
 
 from treegraft.analysis.costs import microseconds
 from treegraft.analysis.known import asked_best, begin, output_logprobs
-from treegraft.analysis.recorded import NotRecorded, RecordedBlock, RecordedDrafter, RecordedRows, caught_up
-from treegraft.drafters import FROM_TEXT, RANKING, drafter_class
+from treegraft.analysis.recorded import (
+    NotRecorded,
+    RecordedBlock,
+    RecordedDrafter,
+    RecordedRows,
+    RecordedTree,
+    caught_up,
+)
+from treegraft.drafters import FROM_TEXT, RANKING, RETRIEVING, drafter_class
 from treegraft.drafters.base import Committed, Drafter
 from treegraft.policies import POLICIES
 from treegraft.policies.base import Constants, Policy, Round
@@ -173,7 +180,7 @@ class WhatIf:
         root, context = self.output[place], len(self.prompt) + place + 1
         recorded = [drafter for drafter in self.drafters if isinstance(drafter, (RecordedDrafter, RecordedBlock))]
         for drafter in self.drafters:
-            if isinstance(drafter, (RecordedDrafter, RecordedRows, RecordedBlock)):
+            if isinstance(drafter, (RecordedDrafter, RecordedRows, RecordedBlock, RecordedTree)):
                 drafter.open(context)
         round = Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
                       forced)
@@ -371,8 +378,8 @@ def drafter_of(info: DrafterInfo, run: Run) -> Drafter:
         return RecordedRows(info, run.probes)
     if info.kind == "block":
         return RecordedBlock(info, run.probes)
-    if info.kind == "datastore":
-        raise NotRecorded(f"{info.name} retrieves from a datastore ({info.memory}), which a trace does not hold")
+    if info.kind in RETRIEVING:
+        return RecordedTree(info, run.probes, policy_of(run).capacity)
     if info.kind not in FROM_TEXT:
         return RecordedDrafter(info, run.probes, run.header.decoding.max_context)
     try:

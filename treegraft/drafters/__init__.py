@@ -26,6 +26,9 @@ RANKING = frozenset({"successors"})
 FROM_TEXT = frozenset({"lookup", "ngram", "logitspec"})
 """The kinds that their settings and the text of a run make up: a replay runs them live."""
 
+RETRIEVING = frozenset({"datastore"})
+"""The kinds that copy from texts which no trace holds, and grow their whole tree at once."""
+
 
 def drafter_class(kind: str) -> type[Drafter]:
     """The class of a kind in `DRAFTERS`."""
