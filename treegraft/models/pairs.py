@@ -30,6 +30,7 @@ FREE_DRAFTERS = {
     "successors": DrafterSpec("successors", help="remembers the target's best next tokens after each token; free"),
     "ngram": DrafterSpec("ngram", help="copies one run from the context, for prompt-lookup; free"),
     "logitspec": DrafterSpec("logitspec", help="guesses from the target's last logits, for logitspec; free"),
+    "lookahead": DrafterSpec("lookahead", help="lets the target correct a window of guesses, for lookahead; free"),
 }
 """Drafters that need no weights, and so suit every target."""
 
@@ -61,6 +62,8 @@ PAIRS: dict[str, PairSpec] = {pair.name: pair for pair in (
     PairSpec(
         name="smollm2", target=SMOLLM2, help="SmolLM2-135M-Instruct with bundled drafters; works offline once fetched",
         drafters=FREE_DRAFTERS | {
+            "successors": DrafterSpec("successors", DRAFTERS / "smollm2-successors",
+                                      help="the target's best next tokens after each token, warmed up; free"),
             "eagle3": DrafterSpec("eagle3", DRAFTERS / "smollm2-eagle3",
                                   help="one layer on the target's states; a tenth to a fifth of a target forward"),
             "strong": DrafterSpec("lm", DRAFTERS / "smollm2-strong",
