@@ -15,7 +15,7 @@ HEAVY = {"torch", "transformers", "accelerate", "safetensors"}
 LIGHT_PLACES = ("treegraft/trace", "treegraft/analysis", "treegraft/view", "treegraft/doctor", "pages", "app.py")
 NUMPY_ONLY = ("treegraft/tree.py", "treegraft/policies", "treegraft/drafters/base.py", "treegraft/drafters/lookup.py",
               "treegraft/drafters/ngrams.py", "treegraft/drafters/ngram.py", "treegraft/drafters/logitspec.py",
-              "treegraft/drafters/datastore.py", "treegraft/datastore/store.py",
+              "treegraft/drafters/lookahead.py", "treegraft/drafters/datastore.py", "treegraft/datastore/store.py",
               "treegraft/settings.py", "treegraft/scheduler/features.py", "treegraft/scheduler/network.py")
 STANDARD = set(sys.stdlib_module_names)
 

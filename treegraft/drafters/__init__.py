@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 DRAFTERS = {"lookup": "treegraft.drafters.lookup:Lookup", "successors": "treegraft.drafters.successors:Successors",
             "ngram": "treegraft.drafters.ngram:Ngram", "logitspec": "treegraft.drafters.logitspec:LogitSpec",
+            "lookahead": "treegraft.drafters.lookahead:Lookahead",
             "datastore": "treegraft.drafters.datastore:Datastore", "eagle3": "treegraft.drafters.eagle3:Eagle3",
             "block": "treegraft.drafters.block:Block", "lm": "treegraft.drafters.lm:LM"}
 """Module and class of each kind, imported when it is asked for: neural drafters bring torch along."""

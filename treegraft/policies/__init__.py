@@ -9,6 +9,7 @@ from treegraft.policies.eagle2 import Eagle2
 from treegraft.policies.graft import Graft
 from treegraft.policies.graft_block import GraftBlock
 from treegraft.policies.logitspec import LogitSpec
+from treegraft.policies.lookahead import Lookahead
 from treegraft.policies.lookup import Lookup
 from treegraft.policies.opt_tree import OptTree
 from treegraft.policies.plain import Plain
@@ -25,9 +26,9 @@ POLICIES: dict[str, type[Policy]] = {policy.name: policy for policy in (
     Plain, Chain, Block,
     Static, Sequoia,
     Eagle2, Ddd, OptTree, Talon, SpecExec,
-    Lookup, PromptLookup, LogitSpec, Rest, TokenRecycling,
+    Lookup, PromptLookup, LogitSpec, Lookahead, Rest, TokenRecycling,
     Cascade, Graft, GraftBlock, TreeGraft)}
 
-__all__ = ["POLICIES", "Block", "Cascade", "Chain", "Ddd", "Eagle2", "Graft", "GraftBlock", "LogitSpec", "Lookup",
-           "OptTree", "Plain", "Policy", "PromptLookup", "Rest", "Role", "Round", "Sequoia", "SpecExec", "Static",
-           "Talon", "TokenRecycling", "TreeGraft"]
+__all__ = ["POLICIES", "Block", "Cascade", "Chain", "Ddd", "Eagle2", "Graft", "GraftBlock", "LogitSpec", "Lookahead",
+           "Lookup", "OptTree", "Plain", "Policy", "PromptLookup", "Rest", "Role", "Round", "Sequoia", "SpecExec",
+           "Static", "Talon", "TokenRecycling", "TreeGraft"]
