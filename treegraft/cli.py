@@ -22,6 +22,7 @@ from rich.text import Text
 
 from treegraft.analysis.metrics import summary
 from treegraft.analysis.text import RUNNING_TEXT, visible
+from treegraft.calibrate_cli import calibrate
 from treegraft.compare.cli import compare
 from treegraft.datastore.cli import datastore
 from treegraft.distill.cli import app as distill_app
@@ -44,6 +45,7 @@ app.add_typer(distill_app, name="distill")
 app.command()(compare)
 app.command()(values)
 app.command("distill-scheduler")(distill_scheduler)
+app.command()(calibrate)
 app.command()(warm)
 app.command()(datastore)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from treegraft.analysis.costs import microseconds
+from treegraft.calibration import CalibrationError, calibrated
 from treegraft.drafters.base import Drafter
 from treegraft.engine import decode, prefill
 from treegraft.models import Pair
@@ -84,6 +85,10 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     if level not in LEVELS:
         raise RunError(f"level was {level!r}; allowed: {', '.join(LEVELS)}.")
     chosen = choose_drafters(pair, policy, drafters)
+    try:
+        policy = calibrated(policy, pair.target.name, [drafter.label for drafter in chosen])
+    except CalibrationError as error:
+        raise RunError(str(error)) from None
     tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
     header = describe_run(pair, policy, chosen, records.Prompt(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -83,6 +83,24 @@ class Graft(Policy):
         """Those of the three gates, the paper's for those that are not set."""
         given = (self.tau_d0, self.tau_d1, self.tau_d5)
         return tuple(paper if tau < 0 else tau for tau, paper in zip(given, THRESHOLDS, strict=True))
+
+    @property
+    def is_set(self) -> bool:
+        """Whether all gates and thresholds are the user's own."""
+        return bool(self.gates) and min(self.tau_d0, self.tau_d1, self.tau_d5) >= 0
+
+    def with_gates(self, gates: str = "", thresholds: Sequence[float] = THRESHOLDS) -> Graft:
+        """The same with these gates and thresholds where it has none of its own, by default the paper's.
+
+        Thresholds belong to their gates: where its own gates stand elsewhere, the paper's are taken.
+        """
+        depths = gate_depths(self.gates or gates)
+        if depths != gate_depths(gates):
+            thresholds = THRESHOLDS
+        own = (self.tau_d0, self.tau_d1, self.tau_d5)
+        taus = {f"tau_{stage}": known if given < 0 else given
+                for stage, given, known in zip(STAGES, own, thresholds, strict=True)}
+        return replace(self, gates=",".join(map(str, depths)), **taus)
 
     def draft(self, round: Round) -> None:
         stage, layer = self._grow(round)
