@@ -59,6 +59,18 @@ def test_mt_bench_questions(tmp_path):
     assert (prompt.id, prompt.category, prompt.turns) == ("81", "writing", ("Compose.", "Rewrite."))
 
 
+def test_prompts_of_a_file_are_chosen_by_category(tmp_path):
+    rows = [{"question_id": number, "category": category, "turns": ["x"]}
+            for number, category in enumerate(["qa", "rag", "qa"], 1)]
+    found = load(write(tmp_path, "question.jsonl", "\n".join(map(json.dumps, rows))))
+    assert [prompt.id for prompt in prompts.select(found, "qa", "", "them")] == ["1", "3"]
+    assert prompts.select(found, "", "", "them") == found
+    with pytest.raises(PromptError, match="no category 'q' among them; allowed: qa, rag"):
+        prompts.select(found, "q", "", "them")
+    with pytest.raises(PromptError, match="no split 'tuning' among them; allowed: none"):
+        prompts.select(found, "", "tuning", "them")
+
+
 def test_answers_are_fed_back_turn_by_turn(tmp_path):
     messages = [{"role": "system", "content": "S"}, {"role": "user", "content": "U"}]
     prompt = load_messages(write(tmp_path, "m.json", json.dumps(messages)))
@@ -82,6 +94,7 @@ def test_answers_are_fed_back_turn_by_turn(tmp_path):
     ("a.jsonl", '{"text": ""}', r"a\.jsonl, line 1: Expected `str` of length >= 1 - at `\$\.text`"),
     ("a.jsonl", '\n{"prompt": "x"}', r"a\.jsonl, line 2: give exactly one of text, messages or turns"),
     ("a.jsonl", '{"text": "x", "turns": ["y"]}', "exactly one of"),
+    ("a.jsonl", json.dumps({"category": "x" * 201, "text": "x"}), r"line 1: Expected `str` of length <= 200"),
     ("a.jsonl", '{"messages": [{"role": "robot", "content": "x"}]}', r"Invalid enum value 'robot'"),
     ("a.jsonl", '{"messages": [{"role": "assistant", "content": "x"}]}', "last message must be the user's"),
 ])

@@ -26,13 +26,14 @@ def save_png(figure: go.Figure, path: Path) -> str:
     An older picture at `path` is removed first, so that none is left that does not belong to its page.
     """
     import kaleido
+    from kaleido.errors import KaleidoError
 
     path.unlink(missing_ok=True)
     options = {"format": "png", "width": figure.layout.width, "height": figure.layout.height, "scale": SCALE}
     browser = {"mathjax": False, "timeout": WAIT}
     try:
         picture = kaleido.calc_fig_sync(figure.to_plotly_json(), opts=options, kopts=browser)
-    except (RuntimeError, ValueError, OSError, kaleido.errors.KaleidoError) as error:
+    except (RuntimeError, ValueError, OSError, KaleidoError) as error:
         cause = str(error).strip().splitlines()
         return (f"{path.name} was not written: {cause[0] if cause else type(error).__name__}. It takes a Chromium or "
                 "Chrome; the page shows the same.")
