@@ -350,7 +350,8 @@ def whatif(
     file: TraceFile,
     budget: Annotated[str | None, typer.Option(help="Values, such as 8,16,32 or 8..64.")] = None,
     depth: Annotated[str | None, typer.Option(help="Layers drafted, such as 1..5.")] = None,
-    threshold: Annotated[str | None, typer.Option(help="Of the scheduler, in ms: --threshold=-1..1.")] = None,
+    threshold: Annotated[str | None, typer.Option(
+        help="Of the scheduler (in ms) or of a gate: --threshold=-1..1.")] = None,
     call_budget: Annotated[str | None, typer.Option(help="Calls that the scheduler may make in a round.")] = None,
     settings: Annotated[list[str] | None, typer.Option(
         "--set", metavar="NAME=VALUES", help="Values of any other setting of the policy.")] = None,
@@ -379,7 +380,8 @@ def whatif(
         policy = policy_of(runs[0])
         found = {name: setting_of(policy, name) for name, text in wanted.items() if text is not None}
         values = {setting.name: values_of(wanted[name], setting) for name, setting in found.items()}
-        if values.keys() & {"threshold", "call_budget"} and not ("schedule" in values or policy.needs_scheduler):
+        scheduled = not policy.decides or policy.needs_scheduler or "schedule" in values
+        if values.keys() & {"threshold", "call_budget"} and not scheduled:
             fail("--threshold and --call-budget are a scheduler's, and this trace was recorded with the schedule "
                  f"{policy.schedule}: add --set schedule=scheduler, and --scheduler FOLDER to say which.")
         outcomes = sweep(runs, values, load(scheduler) if scheduler else None,
