@@ -9,7 +9,7 @@ import pytest
 from tests.analysis.recordings import PROMPTS, drafter_of, recorded_with
 from treegraft import calibration
 from treegraft.analysis.whatif import WhatIf
-from treegraft.calibrate import CALIBRATED, PAPER, UNGATED, Survey
+from treegraft.calibrate import CALIBRATED, PAPER, UNGATED, Survey, is_cut
 from treegraft.calibration import Calibration, CalibrationError, calibrated, find, load, place, save
 from treegraft.drafters.successors import Successors
 from treegraft.policies import Eagle2
@@ -64,6 +64,13 @@ def test_without_times_the_thresholds_are_youdens(monkeypatch):
 def test_no_rounds_are_nothing_to_calibrate_by():
     with pytest.raises(CalibrationError, match="give other prompts"):
         Survey(POLICY).calibrate()
+
+
+def test_a_run_whose_probes_were_cut_is_known(monkeypatch):
+    run = survey().runs[0]
+    assert not is_cut(run)
+    monkeypatch.setattr(run, "probes", run.probes[:-1])
+    assert is_cut(run)
 
 
 # --- keeping and finding it -----------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ class Survey:
             if isinstance(result, REFUSALS):
                 yield str(result)
                 continue
-            if result.run.end.reason == "interrupted":
+            if is_cut(result.run):
                 raise KeyboardInterrupt
             self.runs.append(result.run)
             yield ""
@@ -83,6 +83,11 @@ class Survey:
             return tuple(own.get(stage, 0.0) for stage in STAGES), {}
         best = max(range(len(tried)), key=lambda number: (found[2 + number], -sum(tried[number])))
         return tried[best], {UNGATED: found[0], PAPER: found[1], CALIBRATED: found[2 + best]}
+
+
+def is_cut(run: Run) -> bool:
+    """Whether the user stopped it, perhaps while its probes were taken."""
+    return run.end.reason == "interrupted" or len(run.probes) < len(run.header.drafters) * (len(run.output) - 1)
 
 
 def report(readings: Readings, chosen: dict[str, int]) -> list[GateReport]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from treegraft.settings import SettingError
-from treegraft.shell import console, counting_bar, fail, interruptible, load_pair, refusing, say
+from treegraft.shell import console, counting_bar, drafter_specs, fail, interruptible, load_pair, refusing, say
 
 if TYPE_CHECKING:
     from treegraft.calibration import Calibration
@@ -52,8 +52,9 @@ def calibrate(
     with refusing(SettingError, PromptError):
         policy = Graft.from_text(of_policy)
         prompts = load(prompt_file) if prompt_file else bundled(split="tuning")
-    # What other rounds verified cannot be replayed; the retriever's rows are the same on the accepted path.
-    of_drafters.setdefault(names[1], {}).setdefault("learn", "committed")
+    # Rows of rejected nodes depend on the trees of other rounds, which a replay cannot know.
+    retriever = list(drafter_specs(target, names, of_drafters))[1]
+    of_drafters.setdefault(retriever, {}).setdefault("learn", "committed")
     pair = load_pair(target, names, of_drafters, dtype=dtype, device=device)
     from treegraft.calibration import CalibrationError, place, save
 
