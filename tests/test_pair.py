@@ -15,10 +15,15 @@ from treegraft.analysis.whatif import WhatIf
 from treegraft.policies import POLICIES
 from treegraft.run import RunError
 from treegraft.trace import replay
+from treegraft.trace.records import Gate
 
 pytestmark = pytest.mark.pair
 
-SMALL = {"eagle2": {"budget": 24, "top_k": 6, "depth": 4}, "treegraft": {"budget": 24, "top_k": 6, "schedule": "1,2"}}
+SMALL = {"eagle2": {"budget": 24, "top_k": 6, "depth": 4}, "treegraft": {"budget": 24, "top_k": 6, "schedule": "1,2"},
+         "graft": {"budget": 30, "top_k": 6, "depth": 6, "gates": "0,1,3"},
+         "ddd": {"budget": 24, "top_k": 6, "depth": 6, "checks": "2,4"},
+         "opt-tree": {"budget": 24, "threshold": 0.2, "depth": 6}, "talon": {"budget": 24}, "sequoia": {"budget": 24},
+         "specexec": {"budget": 32, "beams": 8, "width": 8, "depth": 8}, "cascade": {"top_k": 3, "late": 3}}
 PROMPTS = [
     "Why is the sky blue?",
     "Write a Python function that reverses a list.",
@@ -50,21 +55,42 @@ def policy_of(name: str):
     return POLICIES[name](**SMALL.get(name, {}))
 
 
-CASES = [("plain", []), ("lookup", ["lookup"]),
-         *((policy, [drafter]) for policy in ("chain", "eagle2") for drafter in ("eagle3", "strong")),
-         ("treegraft", ["lookup", "strong"])]
+THOROUGH = [("plain", []), ("lookup", ["lookup"]), ("treegraft", ["lookup", "strong"]),
+            ("graft", ["eagle3", "successors"]),
+            *((policy, [drafter]) for policy in ("chain", "eagle2") for drafter in ("eagle3", "strong"))]
+"""Compared on all prompts; the other policies, with the first drafters that fit, on three."""
+
+CASES = [*((*case, PROMPTS) for case in THOROUGH),
+         *((name, None, PROMPTS[1:6:2]) for name in HERE if name not in dict(THOROUGH))]
 
 
-def test_every_policy_is_compared_with_plain_decoding():
-    assert {policy for policy, _ in CASES} == set(HERE)
-
-
-@pytest.mark.parametrize(("name", "drafters"), CASES)
-def test_output_equals_plain_greedy_decoding(pair, references, name, drafters):
-    for prompt, reference in references.items():
+@pytest.mark.parametrize(("name", "drafters", "prompts"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
+def test_output_equals_plain_greedy_decoding(pair, references, name, drafters, prompts):
+    for prompt in prompts:
+        reference = references[prompt]
         run = tg.record(pair, prompt, policy=policy_of(name), drafters=drafters, max_new_tokens=NEW_TOKENS).run
         assert_same_text(pair.target.model, run.header.prompt.tokens, run.output, reference)
         assert run.end.new_tokens == len(run.output)
+
+
+@pytest.mark.parametrize(("learn", "settings"), [
+    ("all", {"tau_d0": 1.0}), ("committed", {"tau_d1": 1.0, "tau_d0": 0.0}),
+    ("all", {"placement": "none", "tau_d5": 1.0}), ("all", {"placement": "tail", "tau_d5": 1.0}),
+    ("all", {"placement": "fixed"})], ids=str)
+def test_output_of_graft_equals_plain_greedy_decoding(pair, references, learn, settings, monkeypatch):
+    """In every stage and with every placement; a stopped round is full, or says why not."""
+    monkeypatch.setattr(pair.drafters["successors"], "learn", learn)
+    for prompt in PROMPTS[1:4:2]:
+        policy = tg.Graft(**(SMALL["graft"] | settings))
+        run = tg.record(pair, prompt, policy=policy, drafters=["eagle3", "successors"], max_new_tokens=NEW_TOKENS).run
+        assert_same_text(pair.target.model, run.header.prompt.tokens, run.output, references[prompt])
+        for traced in run.rounds:
+            graft = traced.event("graft")
+            stopped = any(event.stop for event in traced.record.events if isinstance(event, Gate))
+            assert (graft is not None) == (policy.placement == "fixed" or (stopped and policy.placement != "none"))
+            if graft:
+                assert len(traced.event("prune").kept) == policy.budget - graft.shortfall
+                assert bool(graft.shortfall) == ("empty" in traced.record.note)
 
 
 @pytest.mark.parametrize(("drafters", "settings"), [
@@ -131,7 +157,7 @@ def test_limit_of_one_token_and_immediate_end(pair, name, monkeypatch):
 def test_stop_string_inside_a_block_ends_the_text_there(pair):
     whole = tg.record(pair, PROMPTS[1], policy=tg.Plain(), max_new_tokens=30).text
     needle = whole[20:24]
-    for name in HERE:
+    for name in dict(THOROUGH):
         run = tg.record(pair, PROMPTS[1], policy=policy_of(name), max_new_tokens=30, stop=[needle]).run
         assert run.end.reason == "stop"
         assert needle in run.text
@@ -140,7 +166,7 @@ def test_stop_string_inside_a_block_ends_the_text_there(pair):
 
 def test_live_events_rebuild_the_live_tree(pair):
     """The trace's event replay ends in the tree that the run had, at every event of every round."""
-    for name in ("chain", "lookup", "eagle2", "treegraft"):
+    for name in ("chain", "lookup", "eagle2", "treegraft", "graft"):
         run = tg.record(pair, PROMPTS[3], policy=policy_of(name), max_new_tokens=16).run
         for traced in run.rounds:
             last = replay.states(traced.record)[-1]

@@ -21,22 +21,21 @@ if TYPE_CHECKING:
     from treegraft.compare.run import compare_policies
     from treegraft.compare.table import Comparison
     from treegraft.models import Pair, load
-    from treegraft.policies import Chain, Eagle2, Lookup, Plain, TreeGraft
+    from treegraft.policies import *  # noqa: F403
     from treegraft.run import Recording, record
     from treegraft.trace import Run, Trace, TraceError, open
 
 HOMES = {
     "load": "treegraft.models", "Pair": "treegraft.models", "record": "treegraft.run", "Recording": "treegraft.run",
-    "Plain": "treegraft.policies", "Chain": "treegraft.policies", "Lookup": "treegraft.policies",
-    "Eagle2": "treegraft.policies", "TreeGraft": "treegraft.policies", "open": "treegraft.trace",
-    "Run": "treegraft.trace", "Trace": "treegraft.trace", "TraceError": "treegraft.trace",
+    "open": "treegraft.trace", "Run": "treegraft.trace", "Trace": "treegraft.trace", "TraceError": "treegraft.trace",
     "compare_policies": "treegraft.compare.run", "read_comparison": "treegraft.compare.report",
     "Comparison": "treegraft.compare.table",
 }
-"""Where each public name lives: imported when it is first used, so that reading a trace does not load torch."""
+"""Where each public name lives: imported when it is first used, so that reading a trace does not load torch. All
+policies are public names, too."""
 
-__all__ = ["Chain", "Comparison", "Eagle2", "Lookup", "Pair", "Plain", "Recording", "Run", "Trace", "TraceError",
-           "TreeGraft", "compare_policies", "load", "open", "read_comparison", "record", "trace"]
+__all__ = ["Comparison", "Pair", "Recording", "Run", "Trace", "TraceError", "compare_policies", "load", "open",
+           "read_comparison", "record", "trace"]
 
 
 def __getattr__(name: str):
@@ -44,4 +43,7 @@ def __getattr__(name: str):
         return import_module("treegraft.trace")
     if name in HOMES:
         return getattr(import_module(HOMES[name]), name)
+    policies = import_module("treegraft.policies")
+    if name in policies.__all__:
+        return getattr(policies, name)
     raise AttributeError(f"module 'treegraft' has no attribute {name!r}")
