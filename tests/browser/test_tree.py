@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 import treegraft
 from tests.strategies import VOCAB, make_run, write_runs
-from tests.view.examples import grafted
+from tests.view.examples import grafted, retrieved
 from treegraft.trace.records import NATS, Prompt
 from treegraft.view.library import DEMOS, traces
 from treegraft.view.model import WINDOW_ROUNDS, label, run_view
@@ -38,6 +38,7 @@ def home(tmp_path_factory) -> Path:
     write_runs(folder / "hostile.jsonl.zst", hostile)
     write_runs(folder / "several.jsonl", *(make_run(Random(seed), [(2, 3)] * 3) for seed in (7, 8)))
     write_runs(folder / "grafted.jsonl", grafted())
+    write_runs(folder / "retrieved.jsonl", retrieved())
     return home
 
 
@@ -206,6 +207,74 @@ def test_the_next_graft_pins_the_best_of_its_tokens(page, app):
     expect(page.locator(".tg-legend")).to_contain_text("grafted by small")
 
 
+def test_a_wall_stands_where_a_gate_stopped_drafting(page, app):
+    visit(page, app, trace="retrieved", round=0, event=1)
+    expect(page.locator(".tg-tag")).to_have_text("Gate d0: go")
+    wall = page.locator(".tg-stage .tg-wall")
+    expect(wall).to_have_css("opacity", "0")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".tg-tag")).to_have_text("Gate d1: stop")
+    expect(page.locator(".tg-event")).to_contain_text(
+        "Drafting stops after layer 2: the confidence of 0.549 is not above the threshold of 0.550.")
+    expect(wall).to_have_css("opacity", "1")
+    expect(wall).to_have_text("drafting stopped: d1")
+    x = float(wall.locator("line").get_attribute("x1"))
+    marks = page.locator(".tg-item.tg-node")
+    columns = {float(re.match(r"translate\(([\d.]+),", mark.get_attribute("transform"))[1]) for mark in marks.all()}
+    assert max(columns) < x
+    assert [row.split() for row in page.locator(".tg-moves tbody tr").all_inner_texts()] == [
+        ["d0", "0.607", "0.140", "go"], ["d1", "0.549", "0.550", "stop"]]
+    page.keyboard.press("End")
+    expect(page.locator(".tg-legend")).to_contain_text("drafting stopped here")
+
+
+def test_the_next_graft_shows_how_the_budget_was_shared(page, app):
+    visit(page, app, trace="retrieved", round=0, event=0)
+    page.keyboard.press("g")
+    place(page, round=0, event=5, node=None)
+    expect(page.locator(".tg-tag")).to_have_text("Graft d1")
+    expect(page.locator(".tg-event")).to_contain_text("the budget goes to 2 drafted and 6 retrieved tokens")
+    share = page.locator(".tg-share")
+    expect(share).to_have_attribute("aria-label", "2 drafted to 6 retrieved")
+    widths = [share.locator(f".tg-share-{name}").bounding_box()["width"] for name in ("drafted", "retrieved")]
+    assert widths[1] == pytest.approx(3 * widths[0], rel=0.05)
+    assert facts(page) == {"Share drafted": "2", "Share retrieved": "6", "Retrieved": "5", "Drafted, too": "2",
+                           "Given to others": "2", "Empty places": "1"}
+    expect(page.locator(".tg-stage .tg-item.tg-found")).to_have_count(3)
+    expect(page.locator(".tg-stage .tg-item.tg-again")).to_have_count(2)
+    page.keyboard.press("g")
+    expect(page.locator(".tg-toast")).to_have_text("No further graft in this recording.")
+
+
+def test_a_retrieved_token_tells_its_row_and_who_else_proposed_it(page, app):
+    visit(page, app, trace="retrieved", round=0, node=7)
+    expect(page.locator(".tg-why")).to_contain_text("Retrieved: rank 3 in the row that successors has for")
+    found = facts(page)
+    assert (found["Row"], found["Rank by score"]) == ("rank 3 in the row of \u00b7sky", "no score")
+    assert found["Drafter"] == "successors, layer 2"
+    visit(page, app, trace="retrieved", round=0, node=1)
+    expect(page.locator(".tg-why")).to_contain_text("Proposed by both: small drafted it, and successors retrieved it.")
+    assert facts(page)["Also by"] == "successors"
+    page.keyboard.press("Escape")
+    expect(page.locator(".tg-legend")).to_contain_text("retrieved by successors")
+
+
+def test_learned_rows_stand_above_what_they_were(page, app):
+    visit(page, app, trace="retrieved", round=0)
+    expect(page.locator(".tg-tag")).to_have_text("Accept")
+    page.keyboard.press("ArrowRight")
+    place(page, round=0, event=9)
+    expect(page.locator(".tg-tag")).to_have_text("Learn")
+    expect(page.locator(".tg-stage-sheet h3")).to_have_text("Learned by successors")
+    rows = page.locator(".tg-rows dd")
+    assert page.locator(".tg-rows dt").all_inner_texts() == ["The", "\u00b7sky", "\u00b7air"]
+    assert [" ".join(row.split()) for row in rows.all_inner_texts()] == [
+        "\u00b7sky \u00b7sea \u00b7sun before: \u00b7sky \u00b7air \u00b7sun",
+        "\u00b7blue \u00b7is before: \u00b7was \u00b7is \u00b7blue", "\u00b7sun before: nothing"]
+    assert page.locator(".tg-rows .tg-fresh-token").all_inner_texts() == ["\u00b7sea", "\u00b7sun"]
+
+
 def test_events_of_a_layer_stand_together(page, app):
     visit(page, app, trace="grafted", round=0, event=4)
     expect(page.locator(".tg-step-name")).to_have_text(
@@ -328,7 +397,7 @@ def test_one_of_several_runs_can_be_chosen(page, app):
     place(page, trace="several", run=1)
 
 
-@pytest.mark.parametrize("trace", ["question", "grafted"])
+@pytest.mark.parametrize("trace", ["question", "grafted", "retrieved"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_nothing_is_wider_than_the_screen(page, app, trace, width):
     page.set_viewport_size({"width": width, "height": 844})

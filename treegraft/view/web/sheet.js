@@ -29,7 +29,7 @@ function factsOf(view, round, node, choose) {
       facet("Target’s p", round.logprob[node] === null ? absent("not verified") : meter(round.logprob[node], "target")),
       facet("Rank under target", node in round.ranks ? `${round.ranks[node] + 1}` : absent("not recorded here")),
       facet("Score", scoreOf(round, node)),
-      facet("Rank by score", round.rank[node] <= round.pool ? `${round.rank[node]} of ${round.pool}` : absent("no score")),
+      facet("Rank by score", round.score[node] === null ? absent("no score") : `${round.rank[node]} of ${round.pool}`),
       facet("Drafter", [marker(round.origin[node], "neutral"), ` ${drafterName(view, round.origin[node])}`, layerOf(round, node)]),
       round.merged.includes(node) ? facet("Also by", drafterName(view, round.events.find((event) => event.merged?.includes(node)).drafter)) : null,
       node in round.row ? facet("Row", element("span", {}, `${rowRank(round, node)} of `, chip(piece(view, round.token[round.parent[node]]), 24))) : null,
