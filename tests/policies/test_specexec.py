@@ -41,9 +41,14 @@ def test_the_best_nodes_of_all_are_kept(seed, budget, depth):
 @settings(max_examples=40, deadline=None)
 def test_a_layer_expands_the_best_nodes_that_were_not_expanded(seed, budget, beams, width):
     round = draft(SpecExec(budget=budget, beams=beams, width=width), random_drafter(seed, 1.0))
-    expanded = [node for event in grown(round) for node in event.parents]
-    assert len(set(expanded)) == len(expanded)
-    assert all(len(event.parents) <= beams for event in grown(round))
+    scores, there, expanded = round.tree.score.tolist(), 1, [0]
+    for event in grown(round):
+        kept = sorted(range(1, there), key=lambda node: (-scores[node], node))[:budget]
+        unexpanded = [node for node in kept if node not in expanded]
+        assert event.parents == (unexpanded[:beams] if event.layer > 1 else [0])
+        expanded += event.parents
+        there += len(event.nodes)
+    assert all(gate.stop == (gate.value <= gate.threshold) for gate in gates(round))
     assert all(not gate.stop for gate in gates(round)[:-1])
 
 

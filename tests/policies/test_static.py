@@ -26,6 +26,8 @@ def test_a_shape_of_ones_own_is_filled_by_rank():
     assert round.tree.token.tolist() == [0, 1, 3, 3]
     assert round.tree.score.tolist() == [0, nats(0.6), nats(0.09), nats(0.6) + nats(0.3)]
     assert round.kept.tolist() == [0, 1, 2, 3]
+    wider = draft(Static(tree="[[0], [1], [0, 0], [1, 1]]"), Scripted(id=0)).tree
+    assert (wider.parent.tolist(), wider.token.tolist()) == ([-1, 0, 0, 1, 2], [0, 1, 2, 2, 4])
 
 
 def test_a_level_is_one_forward_over_its_inner_nodes():
