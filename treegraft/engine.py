@@ -54,6 +54,7 @@ def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefille
     root, context = prefilled.root, len(prefilled.prompt) + 1
     reads_logprobs = any(drafter.reads_logprobs for drafter in drafters)
     verify_k = max((drafter.verify_k for drafter in drafters), default=0)
+    rivals_k = max((drafter.rivals_k for drafter in drafters), default=0)
     stop.take([root])
     while not stop.reason:
         clock = Phases()
@@ -69,7 +70,8 @@ def decode(target: Target, policy: Policy, drafters: Sequence[Drafter], prefille
         committed = Committed(
             path, tokens, states=target.commit(tree, round.kept, path),
             logprobs=answers.logprobs(path, tokens) if reads_logprobs else None,
-            verified=round.kept, best=answers.best(verify_k) if verify_k else np.zeros((0, 0), np.int64))
+            verified=round.kept, best=answers.best(verify_k) if verify_k else np.zeros((0, 0), np.int64),
+            rivals=answers.rivals(path, rivals_k) if rivals_k else np.zeros(0, np.int64))
         learned = [drafter.commit(tree, committed) for drafter in drafters]
         clock.lap("commit")
         yield Step(round, answers, path, tokens, stop.take(tokens), [one for one in learned if one], clock.seconds)

@@ -245,12 +245,13 @@ def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], con
     prompt, output, max_context = run.header.prompt.tokens, run.output, run.header.decoding.max_context
     layers = sorted({layer for notebook in notebooks for layer in notebook.aux_layers})
     verify_k = max((drafter.verify_k for drafter in drafters), default=0)
-    asking = [one for one in drafters if one.state == "context" and one.verify_k > WALK_TOP_K]
-    whole = target.prefill(prompt + output[:-1], verify_k if verify_k > WALK_TOP_K else 0, layers)
+    asking = [drafter for drafter in drafters if drafter.rivals_k > WALK_TOP_K]
+    k = max(verify_k if verify_k > WALK_TOP_K else 0, *(drafter.rivals_k for drafter in asking), 0)
+    whole = target.prefill(prompt + output[:-1], k, layers)
     states = whole.states
     begin(drafters, run, {layer: every[: len(prompt)] for layer, every in states.items()})
     logprobs = output_logprobs(run)
-    best = whole.tokens[len(prompt):] if verify_k > WALK_TOP_K else output_best(run)[:, :verify_k]
+    best = whole.tokens[len(prompt):, :verify_k] if verify_k > WALK_TOP_K else output_best(run)[:, :verify_k]
     for place in range(len(output) - 1):
         root, context = output[place], len(prompt) + place + 1
         for notebook in notebooks:
@@ -268,7 +269,7 @@ def take_probes(target: Target, policy: Policy, drafters: Sequence[Drafter], con
                 for variant in policy.variants():
                     draft((), variant)
         probes = [*(notebook.probe() for notebook in notebooks),
-                  *(row_probe(one, root, context, whole.tokens[context - 2]) for one in asking)]
+                  *(row_probe(one, root, context, whole.tokens[context - 2, :one.rivals_k]) for one in asking)]
         yield from ((place + 1, len(output) - 1, probe) for probe in probes)
         here = {layer: every[context - 1: context] for layer, every in states.items()}
         committed = Committed(np.zeros(0, np.int64), output[place + 1: place + 2], here, logprobs[place: place + 1],

@@ -65,14 +65,12 @@ def test_the_setting_bounds_the_guesses():
     assert paths(grown(started(LogitSpec(guesses=0), text, [3, 4, 5, 6]), text)[0]) == []
 
 
-def test_the_row_is_that_of_the_last_accepted_node():
+def test_the_guesses_are_those_of_the_last_round():
     drafter = started(LogitSpec(), [1, 2], [2, 3])
-    tree = DraftTree(2, 2, 10)
-    tree.append(np.array([0, 0, 2]), np.array([4, 5, 6]), np.zeros(3), 0)
-    best = np.array([[5, 11], [12, 13], [6, 14], [8, 15]])
-    drafter.commit(tree, Committed(np.array([2, 3]), [5, 6, 8], verified=np.arange(4), best=best))
+    tree, nobody = DraftTree(2, 2, 10), np.zeros(0, np.int64)
+    drafter.commit(tree, Committed(nobody, [5, 6, 8], rivals=np.array([8, 15])))
     assert paths(grown(drafter, [1, 2, 5, 6, 8])[0]) == [[15]]
-    drafter.commit(tree, Committed(np.zeros(0, np.int64), [5], verified=np.array([0, 3]), best=best[[0, 3]]))
+    drafter.commit(tree, Committed(nobody, [5], rivals=np.array([5, 11])))
     assert [path for path in paths(grown(drafter, [1, 2, 5, 6, 8, 5])[0]) if len(path) == 1] == [[6], [11]]
 
 
@@ -103,6 +101,6 @@ def test_chains_by_brute_force(text, row, longest, length, budget):
     drafter = started(LogitSpec(ngram=longest, length=length), text[:2], row)
     for place in range(2, len(text)):
         drafter.commit(DraftTree(text[place - 1], place, 1),
-                       Committed(np.zeros(0, np.int64), [text[place]], verified=np.array([0]), best=np.array([row])))
+                       Committed(np.zeros(0, np.int64), [text[place]], rivals=np.array(row)))
     tree, _ = grown(drafter, text, capacity=1 + budget)
     assert {tuple(path) for path in paths(tree)} == published(text, row, longest, length, budget)

@@ -31,3 +31,17 @@ def test_drafters_and_trace_get_the_same_logprobs(ask_once, accepted):
     last = verify.walk[-1]
     recorded = [*(verify.logprob[node] for node in path), dict(zip(last.tokens, last.logprobs, strict=True))[9]]
     assert answers.logprobs(path, tokens).tolist() == recorded
+
+
+@pytest.mark.parametrize("ask_once", [False, True])
+@pytest.mark.parametrize("k", [3, 20])
+def test_the_rivals_of_the_bonus_are_read_at_the_end_of_the_path(ask_once, k):
+    tree = DraftTree(1, 5, 6)
+    tree.append(np.array([0, 0, 2, 3]), np.array([2, 3, 4, 5]), np.zeros(4), 0)
+    order = np.array([0, 2, 3, 4])
+    logits = torch.randn(len(order), 64, generator=torch.Generator().manual_seed(0))
+    answers = Answers(tree, order, logits, logits.argmax(-1).numpy())
+    if ask_once:
+        answers.facts = answers.read(np.arange(3), np.arange(4), logits.argmax(-1))
+    for path, row in (([], 0), ([2], 1), ([2, 3], 2)):
+        assert answers.rivals(np.array(path, np.int64), k).tolist() == logits[row].topk(k).indices.tolist()

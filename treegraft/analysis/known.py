@@ -33,14 +33,14 @@ def output_best(run: Run) -> np.ndarray:
     return found
 
 
-def asked_best(run: Run, drafters: Sequence[Drafter]) -> np.ndarray:
+def output_rivals(run: Run, drafters: Sequence[Drafter]) -> np.ndarray:
     """As many of the target's best tokens as these drafters ask for, best first, where it chose each root that a round
     can start from, the first one left out: [tokens, k].
 
     Errors: `NotRecorded` where neither the rounds nor probes of these drafters hold so many.
     """
-    asking = max(drafters, key=lambda drafter: drafter.verify_k, default=None)
-    k = min(asking.verify_k, run.prefill.k) if asking else 0
+    asking = max(drafters, key=lambda drafter: drafter.rivals_k, default=None)
+    k = min(asking.rivals_k, run.prefill.k) if asking else 0
     rows = output_best(run)[:-1]
     recorded = rows.shape[1]
     if recorded < k:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from treegraft.analysis.costs import microseconds
-from treegraft.analysis.known import asked_best, begin, output_logprobs
+from treegraft.analysis.known import begin, output_logprobs, output_rivals
 from treegraft.analysis.recorded import (
     NotRecorded,
     RecordedBlock,
@@ -142,7 +142,7 @@ class WhatIf:
         self._verified: dict[tuple, Verified] = {}
         self._cost: dict[tuple[int, int], int] = {}
         self.drafters = drafters_of(run, self.policy)
-        self._best = asked_best(run, self.drafters)
+        self._rivals = output_rivals(run, self.drafters)
         self._restart()
 
     def use(self, scheduler: Scheduler | None) -> None:
@@ -199,8 +199,8 @@ class WhatIf:
         if place > start:
             tree = DraftTree(self.output[start], len(self.prompt) + start + 1, 1)
             committed = Committed(np.zeros(0, np.int64), self.output[start + 1: place + 1],
-                                  logprobs=self._logprobs[start:place], verified=np.array([ROOT]),
-                                  best=self._best[place - 1: place])
+                                  logprobs=self._logprobs[start:place],
+                                  rivals=self._rivals[place - 1: place].ravel())
             for drafter in self.drafters:
                 drafter.commit(tree, committed)
 

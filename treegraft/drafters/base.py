@@ -71,7 +71,8 @@ class Committed:
 
     `states` are the target's at the root and along the path. `logprobs` are those of `tokens` under the target in 1e-5
     nats, None where no drafter reads them. `best` are the target's best next tokens, best first, after each of the
-    `verified` nodes (ids, ascending): [verified, k], with k = 0 where no drafter asked for them.
+    `verified` nodes (ids, ascending): [verified, k], with k = 0 where no drafter asked for them. `rivals` are its best
+    tokens where it chose the bonus, which is the first of them: [k].
     """
 
     path: np.ndarray
@@ -80,6 +81,7 @@ class Committed:
     logprobs: np.ndarray | None = None
     verified: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     best: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    rivals: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 @dataclass
@@ -89,7 +91,7 @@ class Drafter(Configurable, ABC):
     `name` is its kind in the registry. `state` is `context` if proposals depend on the context alone, else `history`.
     `scores_tokens` says that proposals carry probabilities (see `ScoringDrafter`), which best-first policies need.
     `prefill_k` is how many of the target's best tokens it wants to know at every prompt position, `verify_k` how many
-    at every verified node.
+    at every verified node, `rivals_k` how many where it chose the bonus alone.
     """
 
     name: ClassVar[str]
@@ -97,6 +99,7 @@ class Drafter(Configurable, ABC):
     scores_tokens: ClassVar[bool] = False
     prefill_k: ClassVar[int] = 0
     verify_k: ClassVar[int] = 0
+    rivals_k: ClassVar[int] = 0
 
     id: int = field(default=0, init=False)
 

@@ -47,7 +47,7 @@ class LogitSpec(Drafter):
         return self.guesses + 1
 
     @property
-    def verify_k(self) -> int:
+    def rivals_k(self) -> int:
         return self.guesses + 1
 
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
@@ -56,8 +56,7 @@ class LogitSpec(Drafter):
         self._take([*prefilled.prompt, prefilled.root], prefilled.tokens[-1])
 
     def commit(self, tree: DraftTree, committed: Committed) -> None:
-        last = committed.path[-1] if len(committed.path) else ROOT
-        self._take(committed.tokens, committed.best[np.searchsorted(committed.verified, last)])
+        self._take(committed.tokens, committed.rivals)
 
     def _take(self, tokens: Sequence[int], row: np.ndarray) -> None:
         """The text goes on with `tokens`, the last of them chosen from `row`, the target's best."""

@@ -116,6 +116,13 @@ class Answers:
             return self.facts.tokens[:, :k]
         return top_columns(self.logits.float(), k)[1].cpu().numpy()
 
+    def rivals(self, path: np.ndarray, k: int) -> np.ndarray:
+        """The target's k best tokens at the end of the accepted `path`, the bonus first: [k]."""
+        row = np.searchsorted(self.order, path[-1]) if len(path) else 0
+        if self.facts is not None and k <= WALK_TOP_K:
+            return self.facts.tokens[row, :k]
+        return top_columns(self.logits[row:row + 1].float(), k)[1][0].cpu().numpy()
+
     def read(self, ranked: np.ndarray, rows: np.ndarray, argmax: torch.Tensor) -> Facts:
         """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`; see `read_facts`."""
         children = self.order[1:]
