@@ -16,6 +16,7 @@ from tests.fake_decode import FakeDecode, wait_until
 from treegraft import live
 from treegraft.models.errors import FetchError, LoadError
 from treegraft.models.fetch import WheelModel
+from treegraft.models.pairs import FREE_DRAFTERS
 from treegraft.policies import POLICIES, Eagle2, Policy, Round
 from treegraft.prompts import bundled
 from treegraft.settings import SettingError, setting, settings_of
@@ -206,7 +207,7 @@ def test_an_unknown_model_says_so_and_leads_back(fake):
     app = opened()
     another_model(app, "nope", "small")
     run = recording(app)
-    assert run.request.models == ("lookup", "small")
+    assert run.request.models == (*FREE_DRAFTERS, "small")
     wait_until(lambda: run.snapshot().state == "failed")
     app.run()
     assert r"no folder \*nope\* and no such model" in app.error[0].value

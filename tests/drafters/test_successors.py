@@ -65,7 +65,7 @@ def test_wider_tables_are_cut_and_narrow_ones_end_early():
 
 
 def test_a_new_text_forgets_the_last_one_but_not_the_start():
-    drafter = begun([5, 7], [[1], [2]], start=rows(t5=[3], t8=[4]))
+    drafter = begun([5, 7, 9], [[1], [2], [2]], start=rows(t5=[3], t8=[4]))
     drafter.begin(Prefilled([7], 9, np.array([[6]]), NOTHING), 100, 100)
     assert listed(drafter.known()) == {5: [3], 7: [6], 8: [4]}
 
