@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from treegraft import cli
 
-POLICIES = ("eagle2:budget=5,top_k=2,depth=2", "treegraft@lookup+small:schedule=always,budget=6,top_k=2,layers=2")
+POLICIES = ("eagle2:budget=5,top_k=2,depth=2", "treegraft@lookup+small:schedule=1,3,budget=8,top_k=2,layers=3")
 QUESTIONS = [
     {"question_id": 81, "category": "writing", "turns": ["The fox jumps, the fox jumps.", "Again, the fox."]},
     {"question_id": 201, "category": "qa", "turns": ["Say it twice."], "reference": ["It. It."]},

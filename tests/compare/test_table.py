@@ -15,9 +15,11 @@ import zstandard
 import treegraft as tg
 from tests.compare.own import POLICIES
 from treegraft.analysis.agreement import margins
+from treegraft.analysis.metrics import summary
 from treegraft.compare.folder import file_name
 from treegraft.compare.report import read_comparison
-from treegraft.compare.table import Decoded, compare_runs, read_run
+from treegraft.compare.table import Decoded, accepted_by, compare_runs, read_run
+from treegraft.trace import Run
 
 ROWS = ("plain", *POLICIES)
 
@@ -86,7 +88,7 @@ def test_rows_are_what_the_traces_say(finished, policy, category):
     assert row.origins == of_kind(total, "from")
     times = of_kind(total, "in")
     assert sum(row.phases.values()) == pytest.approx(times.pop("total") / 1000 / rounds)
-    assert {phase: row.phases[phase] for phase in times} == pytest.approx(
+    assert {phase: row.phases.get(phase, 0) for phase in times} == pytest.approx(
         {phase: time / 1000 / rounds for phase, time in times.items()})
     assert row.prefill == pytest.approx(total["prefill"] / 1000 / len(runs))
     assert (row.same, row.near_ties, row.differing) == (len(runs), 0, 0)
@@ -99,9 +101,20 @@ def test_the_interesting_numbers_occur(finished):
     assert plain.draft_forwards == 0
     assert eagle2.tau > 1.5
     assert set(eagle2.origins) == {"small"}
-    assert treegraft.origins["both"] > 0
     assert treegraft.origins["small"] > 0
-    assert set(eagle2.forwards) == {"small"}
+    assert set(eagle2.forwards) == set(treegraft.forwards) == {"small"}
+
+
+def test_accepted_tokens_of_several_drafters_are_told_apart(finished):
+    run = tg.open(trace_of(finished[0], POLICIES[1])).runs[0]
+    before = accepted_by([summary(run)])
+    rounds = run.rounds[:]
+    changed = next(round for round in rounds if round.accepted)
+    changed.record.nodes.proposers[changed.path[0]] = 0b11
+    copy = Run(run.header, run.pieces, run.prefill, [round.record for round in rounds], run.end)
+    after = accepted_by([summary(copy)])
+    assert after.pop("both") == before.pop("both", 0) + 1
+    assert sum(after.values()) == sum(before.values()) - 1
 
 
 @pytest.mark.parametrize("policy", POLICIES)

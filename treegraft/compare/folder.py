@@ -90,8 +90,8 @@ class Comparing:
             self._keep(job, result)
             yield job, result.problem
 
-    def begin_session(self, session: Session) -> None:
-        """Write down where and when jobs begin."""
+    def note_session(self, session: Session) -> None:
+        """Write down where and when jobs began."""
         write_whole(self.folder / SESSIONS, msgspec.json.format(msgspec.json.encode([*self.sessions(), session])))
 
     def sessions(self) -> list[Session]:

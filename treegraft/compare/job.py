@@ -89,6 +89,7 @@ def decode_turns(job: Job, policies: Sequence[ChosenPolicy]) -> tuple[list[dict[
 
 def decode_turn(job: Job, policies: Sequence[ChosenPolicy], turn: int, answers: Sequence[str]) -> dict[str, Run]:
     """One turn by each policy, one after another, each with the time of plain decoding beside its own."""
+    gc.collect()
     first = (job.number + turn) % len(policies)
     runs = {chosen.text: decode(job, chosen, turn, answers) for chosen in (*policies[first:], *policies[:first])}
     end = runs[PLAIN].end
@@ -102,7 +103,6 @@ def decode(job: Job, chosen: ChosenPolicy, turn: int, answers: Sequence[str], ne
     """One recorded decode."""
     prompt = job.prompt
     asked = prompt.conversation(answers) if answers or prompt.history else prompt.turns[0]
-    gc.collect()
     run = record(chosen.pair, asked, chosen.policy, drafters=chosen.drafters, group=prompt.category, index=job.number,
                  turn=turn, max_new_tokens=new_tokens or job.request.max_new_tokens,
                  costs=job.request.costs.get(chosen.text, ())).run

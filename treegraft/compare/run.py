@@ -76,11 +76,12 @@ def decode_missing(comparing: Comparing, jobs: Sequence[Job], *, engine: str,
 
     Errors: `RunError`, `JobError`, `OSError`.
     """
-    if jobs:
-        machine = describe_machine(comparing.policies[0].pair.target.device, keep_memory())
-        comparing.begin_session(Session(f"{datetime.now(UTC):%Y-%m-%d}", asdict(machine), machine.is_busy, engine,
-                                        workers))
-    yield from comparing.run(jobs, engine=engine, workers=workers)
+    machine = describe_machine(comparing.policies[0].pair.target.device, keep_memory())
+    session = Session(f"{datetime.now(UTC):%Y-%m-%d}", asdict(machine), machine.is_busy, engine, workers)
+    for number, done in enumerate(comparing.run(jobs, engine=engine, workers=workers)):
+        if number == 0:
+            comparing.note_session(session)
+        yield done
 
 
 def read(comparing: Comparing, on_prompt: Callable[[], None] = lambda: None) -> Comparison:

@@ -178,11 +178,11 @@ def compare_runs(runs: Mapping[str, Sequence[Decoded]], plain: str, ids: Sequenc
 
 
 def make_rows(runs: Mapping[str, Sequence[Decoded]], differences: Sequence[Difference]) -> list[Row]:
-    """The rows of all policies, plain decoding first, over all prompts and then by category (if there are any)."""
+    """The rows of all policies, plain decoding first, over all prompts and then by category (if there are several)."""
     found = {(one.policy, one.prompt, one.turn): one for one in differences}
     categories = list(dict.fromkeys(one.category for decoded in runs.values() for one in decoded))
     rows = [make_row(policy, None, decoded, found) for policy, decoded in runs.items()]
-    for category in categories if categories != [""] else []:
+    for category in categories if len(categories) > 1 else []:
         for policy, decoded in runs.items():
             part = [one for one in decoded if one.category == category]
             if part:

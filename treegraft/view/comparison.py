@@ -16,10 +16,14 @@ MAPS = ("tokens/s over plain decoding (median)", "tau")
 SERIES = ("accepted", "rejected", "accent", "discarded", "graft1", "graft0", "neutral")
 """Colours of drafters and phases, by their names in the palette."""
 
+COLUMNS = 6
+"""Of the grid that the panels share evenly."""
+
 BAR_HEIGHT, LEAST_HEIGHT = 34, 260
 """Pixels of a bar, and of a row of panels."""
 
-LEGENDS = {2: "legend", 3: "legend2"}
+TAU, TIME = (3, "legend"), (5, "legend2")
+"""First column and legend of the panels that have one."""
 
 
 def comparison_figure(comparison: Comparison) -> go.Figure:
@@ -27,23 +31,30 @@ def comparison_figure(comparison: Comparison) -> go.Figure:
     rows, categories = comparison.total, comparison.categories
     height = max(LEAST_HEIGHT, 90 + BAR_HEIGHT * len(rows))
     bands = 2 if categories else 1
-    specs = [[{}, {}, {}], [{"colspan": 1}, {"colspan": 2}, None]][:bands]
-    figure = make_subplots(bands, 3, specs=specs, subplot_titles=BARS + MAPS[: 2 * (bands - 1)], shared_yaxes=True,
-                           horizontal_spacing=0.03, vertical_spacing=130 / (bands * height))
+    specs = [panels(len(BARS)), panels(len(MAPS))][:bands]
+    titles = BARS + MAPS if categories else BARS
+    figure = make_subplots(bands, COLUMNS, specs=specs, subplot_titles=titles, shared_yaxes=True,
+                           horizontal_spacing=0.02, vertical_spacing=130 / (bands * height))
     add_speed(figure, rows)
     add_tau(figure, rows)
     add_time(figure, rows)
     if categories:
         add_maps(figure, comparison, categories)
-    figure.update_yaxes(autorange="reversed", automargin=True)
+    figure.update_yaxes(autorange="reversed", automargin=True, categoryorder="array", categoryarray=names(rows))
     colors = COLORS["light"]
-    legend = {"orientation": "h", "yanchor": "top", "y": 1 - (height - 60) / (bands * height)}
+    legend = {"orientation": "h", "traceorder": "normal", "yanchor": "top", "y": 1 - (height - 35) / (bands * height)}
     return figure.update_layout(
         template="plotly_white", paper_bgcolor=PAGE["light"], plot_bgcolor=PAGE["light"], barmode="stack", width=1400,
         height=bands * height + 60, margin={"t": 60, "b": 60, "l": 20, "r": 20}, font={"color": colors["ink"]},
         title={"text": escaped(f"{comparison.setup.target}, {comparison.setup.dtype} on {comparison.setup.device}, "
                                f"{comparison.setup.prompts} prompts")},
         legend=legend | {"x": 0.35}, legend2=legend | {"x": 0.69})
+
+
+def panels(count: int) -> list[dict[str, int] | None]:
+    """A row of the grid, with so many panels of one width."""
+    width = COLUMNS // count
+    return [{"colspan": width}, *[None] * (width - 1)] * count
 
 
 def names(rows: Sequence[Row]) -> list[str]:
@@ -69,21 +80,23 @@ def add_tau(figure: go.Figure, rows: Sequence[Row]) -> None:
     parts = {"bonus": [1.0] * len(drafted)}
     for origin in dict.fromkeys(origin for row in drafted for origin in row.origins):
         parts[origin] = [row.origins.get(origin, 0) / row.rounds for row in drafted]
-    add_stack(figure, names(drafted), parts, 2, ("bonus", *SERIES))
+    add_stack(figure, names(drafted), parts, TAU, ("bonus", *SERIES))
 
 
 def add_time(figure: go.Figure, rows: Sequence[Row]) -> None:
     """What a round takes, by phase."""
     phases = dict.fromkeys(phase for row in rows for phase in row.phases)
-    add_stack(figure, names(rows), {phase: [row.phases.get(phase, 0.0) for row in rows] for phase in phases}, 3, SERIES)
+    parts = {phase: [row.phases.get(phase, 0.0) for row in rows] for phase in phases}
+    add_stack(figure, names(rows), parts, TIME, SERIES)
 
 
-def add_stack(figure: go.Figure, y: list[str], parts: dict[str, list[float]], column: int,
+def add_stack(figure: go.Figure, y: list[str], parts: dict[str, list[float]], panel: tuple[int, str],
               colors: Sequence[str]) -> None:
     """Bars that are made up of named parts."""
+    column, legend = panel
     for place, (part, values) in enumerate(parts.items()):
         color = COLORS["light"][colors[place % len(colors)]]
-        figure.add_trace(go.Bar(y=y, x=values, orientation="h", name=escaped(part), legend=LEGENDS[column],
+        figure.add_trace(go.Bar(y=y, x=values, orientation="h", name=escaped(part), legend=legend,
                                 marker={"color": color}), 1, column)
 
 
@@ -94,10 +107,10 @@ def add_maps(figure: go.Figure, comparison: Comparison, categories: Sequence[str
     speeds = [[speed(cells[category].get(policy)) for category in categories] for policy in policies]
     taus = [[cells[category][policy].tau if policy in cells[category] else None for category in categories]
             for policy in policies]
-    for column, values in enumerate((speeds, taus), 1):
+    for column, values in ((1, speeds), (4, taus)):
         figure.add_trace(go.Heatmap(
-            x=[escaped(category) or "(none)" for category in categories], y=[escaped(policy) for policy in policies],
-            z=values, texttemplate="%{z:.2f}", showscale=False, xgap=2, ygap=2,
+            x=[escaped(category) or "(none)" for category in categories], y=names(comparison.total),
+            z=values, texttemplate="%{z:.2f}", showscale=False, zmin=0, xgap=2, ygap=2,
             colorscale=[[0, PAGE["light"]], [1, COLORS["light"]["accent"]]]), 2, column)
 
 
