@@ -58,3 +58,4 @@ def test_a_tree_without_room_ends_drafting():
     round = draft(policy, flat)
     assert round.tree.size == policy.capacity == 5
     assert len(grown(round)) == 1
+    assert grown(round)[0].merged == []
