@@ -14,24 +14,25 @@ from treegraft.trace.records import Accept, DrafterInfo, Expand, Nodes, Prefill,
 from treegraft.trace.runs import Run
 
 
-def worked_run(discarded: int = 0) -> Run:
-    """The root (token 1) has children 5 6 7 of which 6 is accepted, and below it 8 9 of which none is: 4 follows."""
+def worked_run(accepted: int = 2, discarded: int = 0) -> Run:
+    """The root (token 1) has the children 5 6 7; the accepted one has 8 9, of which none is accepted: 4 follows."""
     header = make_header([1])
     header.drafters = [DrafterInfo(id=0, kind="lm", name="small")]
-    nodes = Nodes(token=[1, 5, 6, 7, 8, 9], parent=[-1, 0, 0, 0, 2, 2], origin=[-1, 0, 0, 0, 0, 0],
+    nodes = Nodes(token=[1, 5, 6, 7, 8, 9], parent=[-1, 0, 0, 0, accepted, accepted], origin=[-1, 0, 0, 0, 0, 0],
                   score=[0, -1, -2, -3, -4, -5], proposers=[0, 1, 1, 1, 1, 1])
     events = [Expand(layer=1, drafter=0, parents=[0], nodes=[1, 2, 3], scores=[-1, -2, -3]),
-              Expand(layer=2, drafter=0, parents=[1, 2], nodes=[4, 5], scores=[-4, -5]),
-              Prune(budget=4, rule="score", kept=[0, 1, 2, 4]),
-              Verify(order=[0, 1, 2, 4], argmax=[6, 3, 4, 3], logprob=[0, -9, -9, -9]),
-              Accept(rule="greedy", path=[2], tried=[], bonus=4, discarded=discarded)]
+              Expand(layer=2, drafter=0, parents=[1, accepted], nodes=[4, 5], scores=[-4, -5]),
+              Prune(budget=4, rule="score", kept=[0, 1, accepted, 4]),
+              Verify(order=[0, 1, accepted, 4], argmax=[4 + accepted, 3, 4, 3], logprob=[0, -9, -9, -9]),
+              Accept(rule="greedy", path=[accepted], tried=[], bonus=4, discarded=discarded)]
     return Run(header, {}, Prefill(microseconds=1, root=1), [Round(index=0, context=2, root=1, nodes=nodes,
                                                                    events=events)], None)
 
 
 def test_worked_example():
-    """Two places: at the root the second of three, at node 2 none of two."""
+    """Two places: at the root the second (or the third) of three, at the accepted node none of two."""
     assert acceptance_by_rank([worked_run()]) == [0.0, 0.5, 0.0]
+    assert acceptance_by_rank([worked_run(accepted=3)]) == [0.0, 0.0, 1.0]
     assert acceptance_by_rank([worked_run()], "small") == [0.0, 0.5, 0.0]
     assert acceptance_by_rank([worked_run(), worked_run()]) == [0.0, 0.5, 0.0]
 
