@@ -68,9 +68,9 @@ def test_events_and_the_round():
     assert [words(explain.event(event)) for event in round.record.events] == [
         "small extends 1 node by 2 new tokens.",
         "small extends 1 node by 2 new tokens.",
-        "lookup copies 1 token from the text; the longest match is 4 tokens long.",
+        "lookup copies 1 token; the longest match is 4 tokens long.",
         "small extends 1 node by 2 new tokens.",
-        "lookup copies 1 token from the text; the longest match is 1 token long.",
+        "lookup copies 1 token; the longest match is 1 token long.",
         "The best 5 of 8 drafted tokens go to the target; the last of them has a score of −1.50 nats.",
         "The target reads 6 tokens in one forward pass of 0.8 ms.",
         "2 tokens accepted, “ sky is”, to the end of the branch; the target adds “ blue”.",

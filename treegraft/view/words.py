@@ -55,8 +55,8 @@ TEMPLATES = {
               " {nodes:token|tokens}.",
     "expand merged": "{drafter:drafter} extends {parents:count} {parents:node|nodes} by {nodes:count} new"
                      " {nodes:token|tokens}; {merged:count} more {merged:was|were} in the tree already.",
-    "expand copied": "{drafter:drafter} copies {nodes:count} {nodes:token|tokens} from the text; the longest match is"
-                     " {match:count} {match:token|tokens} long.",
+    "expand copied": "{drafter:drafter} copies {nodes:count} {nodes:token|tokens}; the longest match is {match:count}"
+                     " {match:token|tokens} long.",
     "expand ranked": "{drafter:drafter} reads {nodes:count} new {nodes:token|tokens} from its rows.",
     "expand ranked merged": "{drafter:drafter} reads {nodes:count} new {nodes:token|tokens} from its rows;"
                             " {merged:count} more {merged:was|were} in the tree already.",

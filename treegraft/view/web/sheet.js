@@ -64,7 +64,8 @@ function scoreOf(round, node) {
 function copiedFrom(round, node) {
   if (!round.copied[node]) return null;
   const [match, source] = round.copied[node];
-  const place = source === null ? "not in the text" : `from position ${source}`;
+  if (source === null && match === 0) return null;
+  const place = source === null ? "from another text" : `from position ${source}`;
   return facet("Copied", `${place}, match of ${match}`);
 }
 
