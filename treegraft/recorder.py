@@ -59,6 +59,7 @@ class Recorder:
                 times=times | {"total": sum(times.values())},
                 forwards=forwards, kv=cached, note=step.round.note)
             self._know(nodes.token, verify.argmax, *(walked.tokens for walked in verify.walk),
+                       *(dict(child.residual) for child in tried),
                        *(set(learn.successors) - {-1} for learn in step.learned))
             self._write(record)
             self._rounds.append(record)

@@ -54,6 +54,9 @@ def check_header(header: Header) -> None:
         fail("policy.drafters", "names a drafter id that `drafters` lacks")
     if not header.prompt.tokens:
         fail("prompt.tokens", "is empty; a prompt has at least one token")
+    for name in ("temperature", "top_p", "min_p"):
+        if not isfinite(value := getattr(header.decoding, name)) or value < 0:
+            fail(f"decoding.{name}", f"was {value}; allowed: numbers from 0")
     check_models(header, "costs", [curve.model for curve in header.costs])
     for number, curve in enumerate(header.costs):
         sizes = [tokens for tokens, _ in curve.points]
@@ -281,15 +284,42 @@ class Events:
         for parent, node in zip(walk, event.path, strict=False):
             if node not in self.kept or self.nodes.parent[node] != parent:
                 self.fail("path", f"goes from node {parent} to {node}, which is no verified child of it")
-        for row, tried in enumerate(event.tried):
-            if tried.node not in self.kept or tried.accepted != (tried.node in event.path):
-                self.fail(f"tried[{row}]", f"says accepted={tried.accepted} of node {tried.node}, which does not agree "
-                          "with the path and the verified nodes")
+        self.tried(event)
+        self.chances(event.chances)
         if event.discarded > len(walk):
             self.fail("discarded", f"was {event.discarded}; the round has {len(walk)} tokens")
         tokens = [*(self.nodes.token[node] for node in event.path), event.bonus]
         if event.rule == "greedy" and [self.target[node] for node in walk] != tokens:
             self.fail("path", "or the bonus is not the target's favourite, which the greedy rule takes")
+
+    def tried(self, event: Accept) -> None:
+        """Check the verdicts, of which the last on a node counts: a token that was drawn twice has two."""
+        path, last = set(event.path), {tried.node: tried.accepted for tried in event.tried}
+        for row, tried in enumerate(event.tried):
+            place = f"tried[{row}]"
+            lost = tried.node in path and not last[tried.node]
+            beside = tried.accepted and tried.node not in path and event.rule != "typical"
+            if tried.node not in self.kept or lost or beside:
+                self.fail(place, f"says accepted={tried.accepted} of node {tried.node}, which does not agree with the "
+                          "path and the verified nodes")
+            if tried.u is not None and not 0 <= tried.u <= 1:
+                self.fail(place + ".u", f"was {tried.u}; allowed: 0 to 1")
+            tokens = [token for token, _ in tried.residual]
+            if len(set(tokens)) < len(tokens):
+                self.fail(place + ".residual", "repeats a token")
+
+    def chances(self, chances: Sequence[float]) -> None:
+        """Check that the chances of siblings are shares of one."""
+        if not chances:
+            return
+        aligned(len(self.target), self.place, chances=chances)
+        if not all(0 <= chance <= 1 for chance in chances) or chances[0] != 1:
+            self.fail("chances", "must lie between 0 and 1, the root's being 1")
+        sums: dict[int, float] = {}
+        for node, chance in zip(self.target, chances, strict=True):
+            sums[self.nodes.parent[node]] = sums.get(self.nodes.parent[node], 0.0) + chance
+        if max(sums.values()) > 1 + 1e-6:
+            self.fail("chances", f"of siblings sum to {max(sums.values())}; only one of them can be accepted")
 
     def learn(self, event: Learn) -> None:
         self.of(event.drafter)

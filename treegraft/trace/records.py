@@ -91,9 +91,14 @@ class PolicyInfo(Plain, kw_only=True):
 
 
 class Decoding(Plain, kw_only=True):
+    """How the output was chosen. At temperature 0 it is the target's favourite; else it is drawn from the target's
+    distribution after temperature, `top_k` (0: all), `top_p` and `min_p`. `rule` names the acceptance rule."""
+
     temperature: float = 0.0
     top_p: float = 1.0
     top_k: Count = 0
+    min_p: float = 0.0
+    rule: str = "greedy"
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     max_new_tokens: Count = 0
     max_context: Count = 0
@@ -330,7 +335,8 @@ class Walked(Plain, kw_only=True):
 
 class Verify(Plain, kw_only=True, tag="verify", tag_field="kind"):
     """One target forward. Aligned with `order`: the target's favourite next token after the node (`argmax`) and the
-    log-probability of the node's own token after its parent (`logprob`, 0 for the root)."""
+    log-probability of the node's own token after its parent (`logprob`, 0 for the root), as the run draws: after
+    temperature, top-k, top-p and min-p."""
 
     order: list[Id]
     argmax: list[Id]
@@ -339,23 +345,35 @@ class Verify(Plain, kw_only=True, tag="verify", tag_field="kind"):
 
 
 class Tried(Plain, kw_only=True):
-    """One child that the acceptance rule looked at: its target log-probability `p`, the draw `u`, and the verdict."""
+    """One child that the acceptance rule looked at, and its verdict.
+
+    `p` is the log-probability of its token in what was then left of the target's distribution, `q` that in the
+    drafter's distribution (`None` for a token that was not drawn at random). A random number `u` below p, or below
+    p / q, accepts; under the rule `typical`, `u` is the threshold that p must be above. `residual` are the best tokens
+    of what a rejection leaves of the target's distribution, for the next sibling or the bonus."""
 
     node: Id
     p: Logprob
     accepted: bool
     u: float | None = None
+    q: Logprob = None
+    residual: list[tuple[Id, Units]] = []
 
 
 class Accept(Plain, kw_only=True, tag="accept", tag_field="kind"):
     """The accepted `path` (node ids, root left out) and the `bonus` token that follows it. The last `discarded` tokens
-    of path + bonus lie after the end of the text."""
+    of path + bonus lie after the end of the text.
+
+    `tried` are the children in the order in which the rule looked at them; one that was drawn twice may be tried twice.
+    `chances`, aligned with the `order` of the verify event, are computed from the distributions alone: how likely the
+    rule is to accept a node once it has accepted its parent (1 for the root). Empty for rules that have none."""
 
     rule: str
     path: list[Id]
     tried: list[Tried]
     bonus: Id
     discarded: Count = 0
+    chances: list[float] = []
 
 
 class Learn(Plain, kw_only=True, tag="learn", tag_field="kind"):
