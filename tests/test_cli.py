@@ -21,8 +21,8 @@ from treegraft import cli
 ROOT = Path(__file__).parents[1]
 
 
-def treegraft(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": "200"})
+def treegraft(*arguments: str, columns: int = 200) -> Result:
+    return CliRunner().invoke(cli.app, list(map(str, arguments)), env={"COLUMNS": str(columns)})
 
 
 def refused(*arguments: str) -> str:
@@ -354,11 +354,11 @@ def test_policies_lists_every_setting():
     from treegraft.policies import POLICIES
     from treegraft.settings import settings_of
 
-    listing = treegraft("policies").stdout
+    listing = treegraft("policies", columns=600).stdout
     for cls in [*POLICIES.values(), *map(drafter_class, DRAFTERS)]:
         assert cls.name in listing
         for item in settings_of(cls):
-            assert any({item.name, str(item.default)} <= set(line.split()) and item.help in line
+            assert any({item.name, str(item.default) or "(empty)"} <= set(line.split()) and item.help in line
                        for line in listing.splitlines())
 
 

@@ -73,7 +73,8 @@ def settings_table(settings: Iterable[Setting]) -> Table:
     """Settings with their defaults, allowed values and help."""
     made = text_table("  setting", "default", "allowed", "help")
     for item in settings:
-        add_row(made, f"  {item.name}", item.default, item.allowed, item.help)
+        default = "(empty)" if item.default == "" else item.default
+        add_row(made, f"  {item.name}", default, item.allowed, item.help)
     return made
 
 
