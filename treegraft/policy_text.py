@@ -12,7 +12,8 @@ from treegraft.policies import POLICIES, Policy
 from treegraft.run import RunError, choose_drafters, find_scheduler
 from treegraft.settings import SettingError
 
-DEFAULT_POLICIES = ("plain", "chain", "lookup", "eagle2", "eagle2:budget=15,top_k=4,depth=4", "treegraft@lookup+strong",
+DEFAULT_POLICIES = ("plain", "chain", "lookup", "prompt-lookup", "logitspec", "token-recycling", "eagle2",
+                    "eagle2:budget=15,top_k=4,depth=4", "opt-tree", "talon", "graft", "treegraft@lookup+strong",
                     "treegraft@lookup+eagle3")
 """What is measured unless the user names policies; those that the pair has no drafter for are left out."""
 
