@@ -1,4 +1,4 @@
-"""Random sound runs for property tests: trees grown event by event, pruned, verified and accepted greedily.
+"""Random sound runs for property tests: trees grown event by event, pruned, verified and accepted, by several rules.
 
 Sizes are drawn by Hypothesis (and shrink); what fills them comes from a drawn seed.
 """
@@ -6,6 +6,7 @@ Sizes are drawn by Hypothesis (and shrink); what fills them comes from a drawn s
 from __future__ import annotations
 
 import copy
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from treegraft.trace import Run, Writer
 from treegraft.trace.records import (
+    NATS,
     TARGET,
     Accept,
     Decide,
@@ -47,6 +49,8 @@ STRONG = 1
 """The drafter that rescores; drafter 0 copies."""
 RANKING = 2
 """The drafter that retrieves and learns; it gives no scores."""
+RULES = ("greedy", "points", "chain", "mixed", "typical")
+"""Acceptance rules: greedy, without draws, with draws alone, with both, and one that compares with a threshold."""
 PIECES = {token: piece.encode() for token, piece in enumerate(
     ["<|end|>", "\n", " ", "<b>", "&amp;", '"', "\\", "\u2028", "é", "日", "\x00", "a", " the", "{", "}"])}
 PIECES |= {15: b"\xf0\x9f", 16: b"\x98\x80", 17: b"\xff"}
@@ -66,7 +70,7 @@ class GrownRound:
 def grown_rounds(draw: st.DrawFn) -> GrownRound:
     """One round of a run whose prompt has 3 tokens, with the tree's states while it grew."""
     seed, layers, width = draw(st.integers(0, 2**32)), draw(st.integers(0, 4)), draw(st.integers(1, 6))
-    return grow(Random(seed), layers=layers, width=width)
+    return grow(Random(seed), layers=layers, width=width, rule=draw(st.sampled_from(RULES)))
 
 
 @st.composite
@@ -74,19 +78,19 @@ def runs(draw: st.DrawFn, min_rounds: int = 0, max_rounds: int = 5) -> Run:
     """One run in memory, ended."""
     seed, count = draw(st.integers(0, 2**32)), draw(st.integers(min_rounds, max_rounds))
     shapes = [(draw(st.integers(0, 3)), draw(st.integers(1, 5))) for _ in range(count)]
-    return make_run(Random(seed), shapes)
+    return make_run(Random(seed), shapes, draw(st.sampled_from(RULES)))
 
 
-def make_run(random: Random, shapes: list[tuple[int, int]]) -> Run:
+def make_run(random: Random, shapes: list[tuple[int, int]], rule: str = "greedy") -> Run:
     """A run with one round for each of `shapes` (layers, width); its last round may run past the end of the text."""
     prompt = [random.randrange(VOCAB) for _ in range(random.randint(1, 6))]
     root, context = random.randrange(VOCAB), len(prompt) + 1
-    run = Run(make_header(prompt), dict(PIECES), Prefill(
+    run = Run(make_header(prompt, rule), dict(PIECES), Prefill(
         microseconds=random.randrange(9999), root=root, k=2, tokens=[random.randrange(VOCAB) for _ in prompt * 2],
         logprobs=[-random.randrange(9999) for _ in prompt * 2]), [], None)
     for index, (layers, width) in enumerate(shapes):
         last = index == len(shapes) - 1
-        record = grow(random, index, context, root, layers, width, may_end=last).record
+        record = grow(random, index, context, root, layers, width, may_end=last, rule=rule).record
         run.records.append(record)
         accept = ending(record)[1]
         root, context = accept.bonus, context + len(accept.path) + 1
@@ -95,21 +99,22 @@ def make_run(random: Random, shapes: list[tuple[int, int]]) -> Run:
     return run
 
 
-def make_header(prompt: list[int]) -> Header:
+def make_header(prompt: list[int], rule: str = "greedy") -> Header:
+    sampling = {} if rule == "greedy" else {"temperature": 1.0, "top_p": 0.9, "seed": 1, "rule": rule}
     return Header(
         created="2026-01-31T12:00:00+00:00", target=TargetInfo(name="target", vocab_size=VOCAB),
         drafters=[DrafterInfo(id=0, kind="lookup", name="lookup"), DrafterInfo(id=1, kind="lm", name="small"),
                   DrafterInfo(id=2, kind="successors", name="successors", state="history")],
         policy=PolicyInfo(name="mixed", settings={"budget": 8, "exact": True}, drafters=[0, 1]),
-        decoding=Decoding(max_new_tokens=64, eos=[0]), prompt=Prompt(tokens=prompt, text="…"), group="random")
+        decoding=Decoding(max_new_tokens=64, eos=[0], **sampling), prompt=Prompt(tokens=prompt, text="…"), group="random")
 
 
 def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers: int = 3, width: int = 4,
-         may_end: bool = False) -> GrownRound:
+         may_end: bool = False, rule: str = "greedy") -> GrownRound:
     """Grow a round: `layers` expand events of up to `width` new nodes, each perhaps decided on, or a call that rescores
-    and reselects first; a gate may stop that for retrieved nodes. Perhaps a prune, then greedy verification, from which
-    a drafter may learn."""
-    tree = Growing(random, root)
+    and reselects first; a gate may stop that for retrieved nodes. Perhaps a prune, then verification and acceptance by
+    `rule`, from which a drafter may learn."""
+    tree = Growing(random, root, rule)
     for layer in range(1, layers + 1):
         drafter = tree.decide(layer)
         if drafter == STRONG:
@@ -141,11 +146,13 @@ class Growing:
     """A tree in plain lists, changed in place event by event; `states` keeps a copy before each event.
 
     `random` makes the tree, `stages` the decisions and what a call does to the scores, `rows` what is retrieved and
-    learned."""
+    learned, `draws` the verdicts of rules other than greedy."""
 
-    def __init__(self, random: Random, root: int) -> None:
-        self.random, self.stages = random, copy.deepcopy(random)
+    def __init__(self, random: Random, root: int, rule: str) -> None:
+        self.random, self.stages, self.rule = random, copy.deepcopy(random), rule
         self.rows = Random(copy.deepcopy(random).random())
+        self.draws = copy.deepcopy(self.rows)
+        self.tried: list[Tried] = []
         self.token, self.parent, self.origin, self.score, self.proposers = [root], [-1], [-1], [0], [0]
         self.kept = {0}
         self.retrieved: list[int] = []
@@ -294,15 +301,42 @@ class Growing:
             tokens = [self.token[child] for child in order if self.parent[child] == node]
             drafted = tokens and self.random.random() < 0.7
             self.argmax[node] = self.random.choice(tokens) if drafted else self.random.randrange(VOCAB)
+        logprob = [0, *(-self.random.randrange(10**6) for _ in order[1:])]
+        self.try_children(dict(zip(order, logprob, strict=True)))
         walk = [Walked(node=node, tokens=[self.argmax[node], 1], logprobs=[-10, -20], entropy=900,
                        children=[child for child in order if self.parent[child] == node],
                        ranks=[0 if self.token[child] == self.argmax[node] else 3 for child in order
                               if self.parent[child] == node]) for node in self.walk()]
         self.remember(Verify(order=order, argmax=[self.argmax[node] for node in order], walk=walk,
-                             logprob=[0, *(-self.random.randrange(10**6) for _ in order[1:])]))
+                             logprob=logprob))
+
+    def try_children(self, logprob: dict[int, int]) -> None:
+        """Children in turn, down from the root; the verdicts follow from the numbers."""
+        parent, random = 0, self.draws
+        while parent is not None and self.rule != "greedy":
+            children, parent = [node for node in logprob if self.parent[node] == parent], None
+            for child in children:
+                drawn = self.rule == "chain" or (self.rule == "mixed" and random.random() < 0.5)
+                q = -random.randrange(1, 10**5) if drawn else None
+                p, u = logprob[child] // 10, random.random()
+                chance = math.exp((p - (q or 0)) / NATS)
+                accepted = chance > u
+                left = [] if accepted or self.rule == "typical" else [
+                    (token, -random.randrange(10**5)) for token in random.sample(range(VOCAB), random.randint(1, 8))]
+                self.tried.append(Tried(node=child, p=p, q=q, u=u, accepted=accepted, residual=left))
+                if accepted:
+                    parent = child
+                    break
+
+    def chances(self, order: list[int]) -> list[float]:
+        """Shares of one among the children of each node."""
+        children = [self.parent.count(self.parent[node]) for node in order]
+        return [1.0, *(self.draws.random() / count for count in children[1:])]
 
     def walk(self) -> list[int]:
-        """The root and the nodes that follow the target's favourites."""
+        """The root and the nodes that follow the target's favourites, or those that a sampling rule accepted."""
+        if self.rule != "greedy":
+            return [0, *(tried.node for tried in self.tried if tried.accepted)]
         nodes = [0]
         while (child := self.child(nodes[-1], self.argmax[nodes[-1]])) in self.kept:
             nodes.append(child)
@@ -310,6 +344,12 @@ class Growing:
 
     def accept(self) -> Accept:
         nodes = self.walk()
+        if self.rule != "greedy":
+            chances = [] if self.rule == "typical" else self.chances(sorted(self.kept))
+            event = Accept(rule=self.rule, path=nodes[1:], tried=self.tried, chances=chances,
+                           bonus=self.draws.randrange(VOCAB))
+            self.remember(event)
+            return event
         tried = [Tried(node=node, p=-500, accepted=node in nodes) for node in sorted(self.kept)
                  if self.parent[node] in nodes]
         event = Accept(rule="greedy", path=nodes[1:], tried=tried, bonus=self.argmax[nodes[-1]])

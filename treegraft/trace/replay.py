@@ -94,6 +94,17 @@ def accepted(accept: Accept) -> int:
     return len(accept.path) - max(0, accept.discarded - 1)
 
 
+def expected(record: Round) -> list[float]:
+    """How many tokens more the rule accepts on average once it has reached a node, aligned with the `order` of the
+    verify event: computed from the recorded chances. The root's is the expected accepted length of the round; where no
+    chances were recorded the list is empty."""
+    verify, accept = ending(record)
+    found = dict.fromkeys(verify.order if accept.chances else (), 0.0)
+    for node, chance in zip(reversed(verify.order[1:]), reversed(accept.chances[1:]), strict=False):
+        found[record.nodes.parent[node]] += chance * (1 + found[node])
+    return list(found.values())
+
+
 def ending(record: Round) -> tuple[Verify, Accept]:
     """What the target answered in a round, and what was accepted; only what was learned from it comes later."""
     place = next(place for place in range(len(record.events) - 1, 0, -1) if isinstance(record.events[place], Accept))
