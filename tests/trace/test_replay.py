@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 
 from tests.strategies import grown_rounds, runs
+from tests.trace.sampled import sampled
 from treegraft.trace import replay
-from treegraft.trace.records import Accept
+from treegraft.trace.records import Accept, Tried
 
 
 @settings(deadline=None)
@@ -58,3 +60,21 @@ def test_discarded_tokens_fall_off_bonus_first():
     for accept.discarded in range(5):
         kept.append(replay.accepted(accept))
     assert kept == [3, 3, 2, 1, 0]
+
+
+def test_expected_lengths_follow_from_the_chances():
+    # Below the root 1 (0.5) and 2 (0.25); below 1 its child 3 (0.4).
+    record = sampled([Tried(node=1, p=-60_000, u=0.7, accepted=False), Tried(node=2, p=-90_000, u=0.1, accepted=True)],
+                     path=[2], chances=[1, 0.5, 0.25, 0.4])
+    assert replay.expected(record) == pytest.approx([0.5 * 1.4 + 0.25, 0.4, 0, 0])
+    replay.ending(record)[1].chances = []
+    assert replay.expected(record) == []
+
+
+@settings(deadline=None)
+@given(runs(min_rounds=1))
+def test_no_round_expects_more_than_its_tree_is_deep(run):
+    for round in run.rounds:
+        expected = replay.expected(round.record)
+        assert all(0 <= length <= round.tree.depth.max() for length in expected)
+        assert bool(expected) == (run.header.decoding.rule not in ("greedy", "typical"))

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from treegraft.trace.records import TARGET, Nodes, Round
+from treegraft.trace.replay import expected
 from treegraft.trace.runs import Run, TracedRound
 
 DEFINITIONS = {
@@ -22,6 +23,10 @@ DEFINITIONS = {
     "drafted": "D: nodes that the target verified, the root not counted.",
     "tau": "Mean acceptance length with the bonus: 1 + A / rounds.",
     "mean accepted": "Mean acceptance length without the bonus: A / rounds.",
+    "expected": "Expected accepted length: the mean number of tokens that the acceptance rule accepts in a round for the"
+                " drafts that were made, computed from the recorded probabilities; over the rounds that recorded them.",
+    "rule": "How drafted tokens were accepted. A lossless rule writes what the target alone would write: the same text"
+            " when greedy, the same distribution of texts when sampled.",
     "node yield": "A / D. Small by design for a tree: of siblings at most one can be accepted.",
     "marginal": "Acceptance at depth i: rounds with at least i accepted / all rounds.",
     "conditional": "Acceptance at depth i: rounds with at least i accepted / rounds with at least i - 1 accepted.",
@@ -128,6 +133,10 @@ class Summary:
     reasons: dict[str, int]
     statuses: dict[str, int]
     notes: dict[str, int]
+    rules: dict[str, int]
+    """Rounds by acceptance rule."""
+    expected: float | None
+    """Mean expected accepted length, over the rounds that recorded chances."""
     broken: list[str]
     """Identities that the trace does not keep; empty for a sound one."""
 
@@ -176,6 +185,8 @@ class _Count:
         self.origins: dict[str, np.ndarray] = {}
         self.models: dict[str, np.ndarray] = {}
         self.phases: Counter[str] = Counter()
+        self.rules: Counter[str] = Counter()
+        self.expected: list[float] = []
         self.ends: dict[str, Counter[str]] = {"reason": Counter(), "status": Counter(), "note": Counter()}
         self.speeds = {name: [0, 0] for name in ("speed", "paired", "baseline")}
         self.broken: list[str] = []
@@ -220,6 +231,8 @@ class _Count:
             rounds=1, drafted=len(verified), grown=len(record.nodes.token) - 1,
             discarded=round.event("accept").discarded, undrafted=len(verified) == 0,
             rejected=len(verified) > 0 and round.accepted == 0)
+        self.rules[round.event("accept").rule] += 1
+        self.expected += expected(record)[:1]
         self._add_origins(record.nodes, verified, round.path[: round.accepted], names)
         self._add_times(record, names)
 
@@ -256,6 +269,7 @@ class _Count:
             models=[ModelTime(name, *counts.tolist()) for name, counts in self.models.items()],
             **{name: Speed(*pair) for name, pair in self.speeds.items()}, recording=total["recording"],
             reasons=dict(self.ends["reason"]), statuses=dict(self.ends["status"]), notes=dict(self.ends["note"]),
+            rules=dict(self.rules), expected=ratio(sum(self.expected), len(self.expected)),
             broken=self.broken + _identities(total["rounds"], accepted, histogram))
 
     def _depths(self) -> list[Depth]:

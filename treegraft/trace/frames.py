@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from treegraft.trace.records import NATS, TARGET, Decide, Event, Expand, Gate, Graft, Learn, Logprob, Rescore
-from treegraft.trace.replay import accepted, ending
+from treegraft.trace.replay import accepted, ending, expected
 
 if TYPE_CHECKING:
     import networkx
@@ -32,7 +32,8 @@ def rounds_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     that continue a branch of another drafter, `rescored` changes of scores by calls. `stage` names what followed from
     the gate that ended drafting, empty where none did; `retrieved` counts the nodes that took the place of drafted
     ones, `merged` those of them that had been drafted, too, `shortfall` slots that stayed empty, and `learned` the rows
-    that drafters changed after the round. `bonus` is a token id, `new_tokens` and `discarded` count path and bonus
+    that drafters changed after the round. `rule` accepted, and `expected` is the accepted length that the recorded
+    probabilities let expect (NaN where they were not recorded). `bonus` is a token id, `new_tokens` and `discarded` count path and bonus
     before and after the end of the text. `<phase>_us` are wall times; for each model (`target`, `drafter0`, ...) there
     are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the cached tokens `<model>_kv`.
     """
@@ -50,7 +51,8 @@ def round_row(number: int, round: TracedRound) -> dict[str, Any]:
         "run": number, "group": header.group, "prompt": header.index, "turn": header.turn, "round": record.index,
         "context": record.context, "root": record.root, "nodes": len(depth) - 1, "kept": len(verify.order) - 1,
         "depth": max(depth[node] for node in verify.order), **stage_counts(record.events),
-        "accepted": accepted(accept), "bonus": accept.bonus,
+        "accepted": accepted(accept), "rule": accept.rule, "expected": (expected(record) or [math.nan])[0],
+        "bonus": accept.bonus,
         "new_tokens": len(accept.path) + 1 - accept.discarded, "discarded": accept.discarded, "note": record.note}
     row |= {f"{phase}_us": record.times.get(phase, math.nan) for phase in PHASES}
     for model in (TARGET, *(drafter.id for drafter in header.drafters)):
@@ -93,7 +95,10 @@ def nodes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     nodes were verified; `fate` is one of `replay.FATES`; `target_logprob` is the target's, after the parent, in nats;
     `match` is the length of the copied span's match and `source` its place in the context, for drafters that copy;
     `rank` is the place in the row of the parent's token (0 is the best), for drafters that rank; `retrieved` nodes took
-    the place of drafted ones, or had been drafted and were found again.
+    the place of drafted ones, or had been drafted and were found again. Of a node that the acceptance rule tried, last,
+    `tried_p` is its log-probability in what was then left of the target's distribution, `tried_q` that in the
+    drafter's, `u` the random number (or the threshold), else all are NaN; `chance` is that of being accepted once its
+    parent is, and `expected` how many tokens the rule then accepts below it on average, NaN where not recorded.
     """
     import pandas
 
@@ -110,7 +115,7 @@ def nodes_frame(runs: Iterable[Run]) -> pandas.DataFrame:
 def node_columns(round: TracedRound) -> dict[str, list[Any]]:
     """The columns of `nodes_frame` for one round, by name."""
     record, pieces = round.record, round.run.pieces
-    nodes, (verify, _) = record.nodes, ending(record)
+    nodes, (verify, accept) = record.nodes, ending(record)
     size = len(nodes.token)
     event, match, source, rank = ([unknown] * size for unknown in (UNBORN, math.nan, math.nan, math.nan))
     first, grafted, retrieved = list(nodes.score), [False] * size, [False] * size
@@ -128,6 +133,9 @@ def node_columns(round: TracedRound) -> dict[str, list[Any]]:
             for node in made.nodes:
                 retrieved[node] = True
     target = dict(zip(verify.order, verify.logprob, strict=True))
+    tried = {child.node: child for child in accept.tried}
+    chances, lengths = (dict(zip(verify.order, column, strict=False))
+                        for column in (accept.chances, expected(record)))
     return {
         "node": list(range(size)), "token": nodes.token, "piece": [piece_text(pieces, token) for token in nodes.token],
         "parent": nodes.parent, "depth": depths(nodes.parent), "origin": nodes.origin, "proposers": nodes.proposers,
@@ -135,7 +143,12 @@ def node_columns(round: TracedRound) -> dict[str, list[Any]]:
         "first_score": [nats(score) for score in first], "grafted": grafted,
         "kept": [node in target for node in range(size)], "fate": round.fates,
         "target_logprob": [nats(target[node]) if node and node in target else math.nan for node in range(size)],
-        "match": match, "source": source, "rank": rank, "retrieved": retrieved}
+        "match": match, "source": source, "rank": rank, "retrieved": retrieved,
+        "tried_p": [nats(tried[node].p) if node in tried else math.nan for node in range(size)],
+        **{name: [_known(getattr(tried.get(node), field, None), scale) for node in range(size)]
+           for name, field, scale in (("tried_q", "q", NATS), ("u", "u", 1))},
+        "chance": [chances.get(node, math.nan) for node in range(size)],
+        "expected": [lengths.get(node, math.nan) for node in range(size)]}
 
 
 def graph(round: TracedRound) -> networkx.DiGraph:
@@ -148,6 +161,10 @@ def graph(round: TracedRound) -> networkx.DiGraph:
         tree.add_node(node, **dict(zip(list(columns)[1:], values, strict=True)))
     tree.add_edges_from((parent, node) for node, parent in enumerate(columns["parent"]) if node)
     return tree
+
+
+def _known(value: float | None, scale: float) -> float:
+    return math.nan if value is None else value / scale
 
 
 def nats(units: Logprob) -> float:
