@@ -102,7 +102,9 @@ Trials = Iterator[Trial]
 
 def without(p: np.ndarray, token: int) -> np.ndarray:
     """`p` without one token, summing to 1 again; `p` itself if no other token has any probability."""
-    return normalised(np.where(np.arange(len(p)) == token, 0.0, p), p)
+    rest = p.copy()
+    rest[token] = 0.0
+    return normalised(rest, p)
 
 
 def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -178,6 +180,10 @@ def mixed(p: np.ndarray, drawn: Draws | None, tokens: Sequence[int]) -> Trials:
     yield from points(p, tokens)
 
 
+WALKS = {"chain": chain, "specinfer": specinfer, "sequoia": sequoia}
+"""Rules that walk down along drawn children only."""
+
+
 def siblings(rule: str, p: np.ndarray, drawn: Draws | None, tokens: Sequence[int]) -> Trials:
     """The trials of one node's children under a rule that walks down from the root.
 
@@ -186,8 +192,8 @@ def siblings(rule: str, p: np.ndarray, drawn: Draws | None, tokens: Sequence[int
         return mixed(p, drawn, tokens)
     if drawn is None and (rule == "points" or not tokens):
         return points(p, tokens)
-    if drawn is not None and not tokens and kind(drawn) in RULES[rule].drafting:
-        return {"chain": chain, "specinfer": specinfer, "sequoia": sequoia}[rule](p, drawn)
+    if drawn is not None and not tokens and rule in WALKS and kind(drawn) in RULES[rule].drafting:
+        return WALKS[rule](p, drawn)
     raise ValueError(misfit(rule, "mixed" if tokens and drawn else kind(drawn)))
 
 
@@ -251,6 +257,11 @@ class Verdict:
         return Tried(node=self.node, p=units(trial.p), accepted=self.accepted, u=self.u,
                      q=None if trial.q is None else units(trial.q),
                      residual=[] if self.accepted else best(trial.left, RESIDUAL_SHOWN))
+
+
+def judge(node: int, trial: Trial, u: float) -> Verdict:
+    """Won if the random number `u` in [0, 1) is below the chance, so that a chance of 0 never wins."""
+    return Verdict(node, trial, u, bool(u < trial.chance))
 
 
 @dataclass
@@ -326,10 +337,9 @@ def descend(rule: str, children: Children, distribution: Distribution, draws: Ma
     while True:
         left, winner = distribution(node), None
         for trial in siblings(rule, left, draws.get(node), others(children[node], draws.get(node))):
-            child, u = children[node][trial.token], uniform()
-            verdicts.append(Verdict(child, trial, u, bool(u < trial.chance)))
-            if u < trial.chance:
-                winner = child
+            verdicts.append(judge(children[node][trial.token], trial, uniform()))
+            if verdicts[-1].accepted:
+                winner = verdicts[-1].node
                 break
             left = trial.left
         if winner is None:
@@ -342,9 +352,8 @@ def climb(children: Children, distribution: Distribution, draws: Mapping[int, Dr
     """Try whole paths from the leaves up: the last node of the accepted one, what is left after it, the verdicts."""
     verdicts, left = [], None
     for child, trial, bonus in climbing(children, distribution, draws):
-        u = uniform()
-        verdicts.append(Verdict(child, trial, u, bool(u < trial.chance)))
-        if u < trial.chance:
+        verdicts.append(judge(child, trial, uniform()))
+        if verdicts[-1].accepted:
             return child, distribution(child) if bonus is None else bonus, verdicts
         left = trial.left
     return ROOT, distribution(ROOT) if left is None else left, verdicts
