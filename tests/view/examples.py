@@ -8,12 +8,15 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from tests.strategies import make_header
 from treegraft.trace import Run
 from treegraft.trace.records import (
     TARGET,
     Accept,
     Decide,
+    Decoding,
     Event,
     Expand,
     Forward,
@@ -27,6 +30,7 @@ from treegraft.trace.records import (
     Rescore,
     Reselect,
     Round,
+    Tried,
     Verify,
     Walked,
 )
@@ -133,3 +137,22 @@ def retrieved() -> Run:
                       logprobs=[-1, -2, -3] * 3)
     round = Round(index=0, context=4, root=THE, nodes=nodes, events=events)
     return Run(header, dict(PIECES), prefill, [round], None)
+
+
+def drawn(rule: str = "points", tried: list[Tried] | None = None, path: list[int] | None = None) -> Run:
+    """The round of `example`, sampled: " sky" is rejected, then " sea" accepted, then " is" rejected; the bonus " blue" is
+    drawn from what is left. Other verdicts on the same tree may be given."""
+    run = example()
+    record = run.records[0]
+    run.header.decoding = Decoding(temperature=1.0, top_p=0.9, seed=1, rule=rule)
+    verify = msgspec.structs.replace(VERIFY, walk=[
+        VERIFY.walk[0],
+        Walked(node=2, tokens=[IS, WAS, BLUE], logprobs=[-5_000, -330_000, -470_000], children=[5], ranks=[0],
+               entropy=20_000)])
+    record.events[-2:] = [verify, Accept(
+        rule=rule, path=[2] if path is None else path, bonus=BLUE, tried=tried or [
+            Tried(node=1, p=-40_000, u=0.75, accepted=False, residual=[(SEA, -9_100), (SUN, -289_000)]),
+            Tried(node=2, p=-9_100, u=0.25, accepted=True),
+            Tried(node=5, p=-5_000, u=0.97, accepted=False, residual=[(WAS, -28_000), (BLUE, -168_000)])],
+        chances=[] if rule == "typical" else [1, 0.670, 0.301, 0.905, 0.082, 0.951])]
+    return run

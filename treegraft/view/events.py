@@ -8,7 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from treegraft.drafters import DRAFTERS, WITH_MODEL
-from treegraft.trace.records import Decide, Expand, Gate, Graft, Other, Rescore, Reselect
+from treegraft.trace.records import Accept, Decide, Expand, Gate, Graft, Other, Rescore, Reselect
+from treegraft.view.acceptance import acceptance
 from treegraft.view.labels import name
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def strong_drafters(header: Header) -> set[int]:
 
 def event_views(events: Sequence[Event | Other], strong: set[int]) -> list[dict[str, Any]]:
     """For each event its kind and title, its layer and drafter, and the nodes that it started from, met again, grafted,
-    retrieved or chose. `call` marks events that are part of a call, which the drafters in `strong` make."""
+    retrieved, tried or chose. `call` marks events that are part of a call, which the drafters in `strong` make."""
     views = []
     for number, event in enumerate(events):
         kind = name(kind_of(event))
@@ -66,6 +67,8 @@ def event_views(events: Sequence[Event | Other], strong: set[int]) -> list[dict[
             view |= _gate(event)
         elif isinstance(event, Graft):
             view |= _graft(event)
+        elif isinstance(event, Accept):
+            view |= acceptance(event)
         views.append(view)
     return views
 

@@ -6,7 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from treegraft.analysis.text import visible
+from treegraft.trace.replay import expected
 from treegraft.tree import NEG_INF
+from treegraft.view.acceptance import Verdicts
 from treegraft.view.events import growth, kind_of, retrieved, strong_drafters, timeline
 from treegraft.view.stages import decide, gate, graft, history, learn, rescore, reselect
 from treegraft.view.words import Sentence, say
@@ -40,6 +42,9 @@ class Explainer:
         self.favourite = dict(zip(self.verify.order, self.verify.argmax, strict=True))
         self.logprob = dict(zip(self.verify.order, self.verify.logprob, strict=True))
         self.walk = {walked.node: walked for walked in self.verify.walk}
+        self.sampled = self.accept.rule != "greedy"
+        self.verdicts = Verdicts(round.record, self.walk)
+        self.expected = expected(round.record)
         self.grown = growth(self.events, nodes)
         self._history = history(self.events, self.grown, nodes)
         self._strong = min(strong_drafters(round.run.header), default=0)
@@ -100,6 +105,8 @@ class Explainer:
         fate, parent = self.fates[node], self.parent[node]
         if fate == "discarded":
             return [say("discarded")]
+        if self.sampled and (told := self.verdicts.node(node, fate)):
+            return [told, *([self._own_branch(node, parent)] if fate == "unreached" else [])]
         if fate == "accepted":
             first = self.favourite.get(parent) == self.token[node]
             return [say("accepted first" if first else "accepted", parent=self.token[parent], p=self.logprob[node])]
@@ -110,7 +117,7 @@ class Explainer:
     def _rejected(self, node: int, parent: int) -> Sentence:
         before, chosen = self.token[parent], self._text_after(parent)
         best, own = self._target_logprob(parent, chosen), self.logprob[node]
-        if best is None or own is None or best < own:
+        if self.sampled or best is None or own is None or best < own:
             return say("rejected unknown", parent=before, chosen=chosen)
         return say("rejected", parent=before, chosen=chosen, gap=best - own, best=best, p=own)
 
@@ -144,6 +151,8 @@ class Explainer:
         before, p = self.token[self.tip], self._target_logprob(self.tip, self.accept.bonus)
         if self.accept.discarded:
             return say("bonus discarded", parent=before)
+        if self.sampled:
+            return self.verdicts.bonus()
         return say("bonus unknown", parent=before) if p is None else say("bonus", parent=before, p=p)
 
     # --- events and the round ---
@@ -192,13 +201,18 @@ class Explainer:
         return say("verify timed", order=order, time=time) if time else say("verify", order=order)
 
     def _accept(self, event: Accept) -> Sentence:
+        key = "accept drawn" if self.sampled else "accept"
         if len(self.token) == 1:
-            return say("accept undrafted", bonus=event.bonus)
+            return say(f"{key} undrafted", bonus=event.bonus)
         if not event.path:
-            return say("accept none", bonus=event.bonus)
-        key = "accept" if self.stopped_by_target else "accept to the end"
+            return say(f"{key} none", bonus=event.bonus)
+        key += "" if self.stopped_by_target else " to the end"
         tokens = [self.token[node] for node in event.path]
         return say(key, path=len(tokens), tokens=tokens, bonus=event.bonus)
+
+    def expects(self) -> Sentence | None:
+        """The expected accepted length, where the trace holds the chances that it follows from."""
+        return say("expected", expected=self.expected[0]) if self.expected else None
 
     @property
     def stopped_by_target(self) -> bool:

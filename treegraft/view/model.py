@@ -14,6 +14,7 @@ import msgspec
 
 from treegraft.analysis.text import RUNNING_TEXT, Token, chunks, visible
 from treegraft.trace.records import Learn
+from treegraft.view.acceptance import decoding_line, rule_view
 from treegraft.view.arrange import arrange
 from treegraft.view.events import copied, event_views, grafts, ranks, strong_drafters, wall
 from treegraft.view.explain import Explainer
@@ -66,6 +67,7 @@ def _about(run: Run) -> dict[str, Any]:
         "prompt": cut(visible(prompt, keep=RUNNING_TEXT), PROMPT_LENGTH),
         "target": name(header.target.name),
         "policy": name(header.policy.name),
+        "decoding": decoding_line(header.decoding), "rule": rule_view(header.decoding.rule),
         "drafters": [{"id": drafter.id, "kind": name(drafter.kind), "name": name(drafter.name or drafter.kind)}
                      for drafter in header.drafters],
     }
@@ -105,6 +107,9 @@ def round_view(round: TracedRound, strong: set[int], rows: Rows) -> dict[str, An
                     "say": explain.event(event).packed()}
                    for view, event in zip(event_views(events, strong), events, strict=True)],
         "say": explain.summary().packed(),
+        "chances": dict(zip(explain.verify.order, accept.chances, strict=False)),
+        "expected": dict(zip(explain.verify.order, explain.expected, strict=False)),
+        "expects": expects.packed() if (expects := explain.expects()) else None,
     }
 
 
@@ -154,3 +159,5 @@ def _tokens(views: Sequence[dict[str, Any]]) -> Iterator[int]:
         for event in view["events"]:
             for token, row, before in event.get("rows", ()):
                 yield from (token, *row, *(before or ()))
+            for *_, residual in event.get("tried", ()):
+                yield from dict(residual)

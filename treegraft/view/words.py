@@ -36,6 +36,16 @@ TEMPLATES = {
     "rejected": "Rejected: after {parent:token} the target preferred {chosen:token} by {gap:nats} nats,"
                 " p = {best:prob} against {p:prob}.",
     "rejected unknown": "Rejected: after {parent:token} the target chose {chosen:token}.",
+    "accepted typical": "Accepted: its p of {was:prob} is above the threshold of {u:level}.",
+    "rejected typical": "Rejected: its p of {was:prob} is not above the threshold of {u:level}.",
+    "rejected beside": "Rejected: its p of {was:prob} is above the threshold of {u:level}, but another branch was"
+                       " accepted.",
+    "rejected untried": "Rejected: not tried, as {chosen:token} was accepted before it.",
+    "accepted path": "Accepted: the chance of the whole path to it was {chance:level} and u {u:level}, below it.",
+    "rejected path": "Rejected: the chance of the whole path to it was {chance:level} and u {u:level}: not accepted.",
+    "unreached path": "Not reached: the chance of the whole path to it was {chance:level} and u {u:level}: not"
+                      " accepted.",
+    "accepted within": "Accepted: it lies on a path that was accepted as a whole.",
     "unreached parent": "Not reached: its parent {parent:token} was rejected.",
     "unreached ancestor": "Not reached: {ancestor:token}, further up its branch, was rejected.",
     "unreached end": "Not reached: the text ended before it.",
@@ -44,6 +54,14 @@ TEMPLATES = {
     "bonus": "The target\u2019s own choice after {parent:token}, with p = {p:prob}. It is the root of the next round.",
     "bonus unknown": "The target\u2019s own choice after {parent:token}. It is the root of the next round.",
     "bonus discarded": "The target\u2019s own choice after {parent:token}, discarded: the text had ended before it.",
+    "bonus drawn": "Drawn from the target\u2019s distribution after {parent:token}, with p = {p:prob}. It is the root of"
+                   " the next round.",
+    "bonus drawn unknown": "Drawn from the target\u2019s distribution after {parent:token}. It is the root of the next"
+                           " round.",
+    "bonus drawn left": "Drawn after {parent:token} from what the rejected tokens left of the target\u2019s"
+                        " distribution, with p = {p:prob}. It is the root of the next round.",
+    "bonus drawn left unknown": "Drawn after {parent:token} from what the rejected tokens left of the target\u2019s"
+                                " distribution. It is the root of the next round.",
     "rescored": "{drafter:drafter} rescored it in layer {layer:count}: {before:score} before, {after:score} after.",
     "rescored again": "{drafter:drafter} rescored it {times:count} times, last in layer {layer:count}: {before:score}"
                       " at first, {after:score} in the end.",
@@ -103,6 +121,12 @@ TEMPLATES = {
                          " target adds {bonus:token}.",
     "accept none": "No drafted token accepted; the target goes its own way with {bonus:token}.",
     "accept undrafted": "Nothing was drafted; the target goes on with {bonus:token}.",
+    "accept drawn": "{path:count} {path:token|tokens} accepted, {tokens:tokens}; then {bonus:token} is drawn.",
+    "accept drawn to the end": "{path:count} {path:token|tokens} accepted, {tokens:tokens}, to the end of the branch;"
+                               " then {bonus:token} is drawn.",
+    "accept drawn none": "No drafted token accepted; {bonus:token} is drawn.",
+    "accept drawn undrafted": "Nothing was drafted; {bonus:token} is drawn.",
+    "expected": "Expected accepted length {expected:number}, computed from the recorded probabilities.",
     "event": "{kind:text}: this version has no words for it.",
     "round": "{path:count} of {kept:count} drafted {kept:token|tokens} accepted; with the target\u2019s own"
              " {bonus:token} the round wrote {written:count} {written:token|tokens}.",
@@ -116,6 +140,14 @@ TEMPLATES = {
 for _key in ("expand", "expand merged", "expand copied", "expand ranked", "expand ranked merged"):
     TEMPLATES[f"{_key} grafted"] = (TEMPLATES[_key][:-1] + "; {grafted:count} {grafted:is a graft|are grafts} onto"
                                     " branches of another drafter.")
+
+for _order, _p in (("", "the target\u2019s p was {was:prob}"),
+                   (" later", "the p that was left of the target\u2019s was {was:prob}")):
+    _after, _and_q = f"after {{parent:token}} {_p}", " and the drafter\u2019s q {q:prob}"
+    TEMPLATES[f"accepted by p{_order}"] = f"Accepted: {_after}, and u {{u:level}}, below it."
+    TEMPLATES[f"rejected by p{_order}"] = f"Rejected: {_after} and u {{u:level}}: not accepted."
+    TEMPLATES[f"accepted by q{_order}"] = f"Accepted: {_after}{_and_q}, and u {{u:level}}, below p / q."
+    TEMPLATES[f"rejected by q{_order}"] = f"Rejected: {_after}{_and_q}, and u {{u:level}}: not accepted."
 
 GRAFT = ("In stage {stage:text} the budget goes to {drafted:count} drafted and {retrieved:count} retrieved"
          " {retrieved:token|tokens}. {drafter:drafter} retrieves {nodes:count}")

@@ -28,6 +28,8 @@ function factsOf(view, round, node, choose) {
     element("dl", { class: "tg-facts" }, facet("Drafter’s q", meter(round.q[node], "neutral")),
       facet("Target’s p", round.logprob[node] === null ? absent("not verified") : meter(round.logprob[node], "target")),
       facet("Rank under target", node in round.ranks ? `${round.ranks[node] + 1}` : absent("not recorded here")),
+      node in round.chances ? facet("Chance", meter(logOf(round.chances[node]), "target")) : null,
+      node in round.expected ? facet("Expected below", `${decimal(round.expected[node])} tokens`) : null,
       facet("Score", scoreOf(round, node)),
       facet("Rank by score", round.score[node] === null ? absent("no score") : `${round.rank[node]} of ${round.pool}`),
       facet("Drafter", [marker(round.origin[node], "neutral"), ` ${drafterName(view, round.origin[node])}`, layerOf(round, node)]),
@@ -68,6 +70,9 @@ function copiedFrom(round, node) {
   const place = source === null ? "from another text" : `from position ${source}`;
   return facet("Copied", `${place}, match of ${match}`);
 }
+
+// A probability as a log-probability.
+const logOf = (p) => (p > 0 ? Math.log(p) * NATS : null);
 
 // A probability as a number and a bar.
 function meter(logprob, kind) {

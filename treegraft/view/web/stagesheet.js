@@ -1,16 +1,19 @@
-// The side panel while an event is shown that adds no nodes: a decision, a rescoring, a new frontier, a gate, a graft, rows
-// that were learned.
+// The side panel while an event is shown that adds no nodes: a decision, a rescoring, a new frontier, a gate, a graft, a
+// sampled acceptance, rows that were learned.
 
 const MOST_ROWS = 12;
 
 const SHEETS = new Map([["decide", decisionSheet], ["rescore", rescoreSheet], ["reselect", reselectSheet],
-  ["gate", gateSheet], ["graft", graftSheet], ["learn", learnSheet]]);
+  ["gate", gateSheet], ["graft", graftSheet], ["accept", acceptSheet], ["learn", learnSheet]]);
+
+// What draws the sheet of an event; a greedy acceptance has nothing to replay.
+const sheetOf = (event) => (event?.kind === "accept" && !event.tried ? undefined : SHEETS.get(event?.kind));
 
 // Which panel stands at an event: its own sheet, or none.
-const eventPanel = (round, number) => (SHEETS.has(round.events[number]?.kind) ? `event ${number}` : "legend");
+const eventPanel = (round, number) => (sheetOf(round.events[number]) ? `event ${number}` : "legend");
 
 function eventSheet(view, round, number, choose) {
-  const body = SHEETS.get(round.events[number]?.kind);
+  const body = sheetOf(round.events[number]);
   return body ? [element("section", { class: "tg-stage-sheet" }, body(view, round, number, choose))] : [];
 }
 

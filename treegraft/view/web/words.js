@@ -1,10 +1,11 @@
 // Lines of words around the tree: heading, summary of the round, what the event did, tooltip, keys.
 
 function heading(view) {
-  const facts = [view.policy, ...view.drafters.map((drafter) => drafter.name)].join(" · ");
+  const facts = [view.target, view.policy, ...view.drafters.map((drafter) => drafter.name)].join(" · ");
   return [
     element("details", { class: "tg-prompt" },
-      element("summary", {}, element("h2", {}, view.title || "Recording"), element("span", { class: "tg-quiet" }, `${view.target} · ${facts}`)),
+      element("summary", {}, element("h2", {}, view.title || "Recording"), element("span", { class: "tg-quiet" }, facts, " · ",
+        element("span", { class: view.rule.lossy ? "tg-note" : undefined, title: view.rule.help || undefined }, view.decoding))),
       element("p", { class: "tg-prompt-text" }, view.prompt)),
   ];
 }
@@ -14,6 +15,7 @@ function summaryLine(view, round) {
   const parts = total ? [`${milliseconds(total)} ms`, ...["draft", "verify"].filter((phase) => times[phase]).map((phase) => `${phase} ${milliseconds(times[phase])}`)] : [];
   return [
     element("p", {}, sentence(view, round.say)),
+    round.expects ? element("p", { class: "tg-quiet" }, sentence(view, round.expects)) : "",
     round.note ? element("p", { class: "tg-note" }, round.note) : "",
     parts.length ? element("p", { class: "tg-quiet tg-times" }, parts.join(" · ")) : "",
   ];
