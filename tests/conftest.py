@@ -15,12 +15,19 @@ from treegraft.models.pairs import SMOLLM2
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+"""Processes that share the machine's cores and the fetched model (`pytest -n`)."""
+
+if WORKERS > 1:  # torch, which is not imported yet, reads it once
+    os.environ["OMP_NUM_THREADS"] = str(max(1, (os.cpu_count() or 1) // WORKERS))
+
 
 @pytest.fixture(scope="session")
 def smollm2_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the default target: from the cache if it is there, else fetched into a folder of this session."""
     if "TREEGRAFT_HOME" not in os.environ and not SMOLLM2.is_here:
-        os.environ["TREEGRAFT_HOME"] = str(tmp_path_factory.mktemp("home"))
+        place = tmp_path_factory.getbasetemp()
+        os.environ["TREEGRAFT_HOME"] = str((place.parent if WORKERS > 1 else place) / "home")
     try:
         return fetch(SMOLLM2)
     except OfflineError as error:

@@ -359,7 +359,8 @@ class Growing:
 
 def records_of(run: Run) -> list:
     """The records of a run in the order of a file, pieces left out (`write_runs` writes them)."""
-    return [run.header, *([run.prefill] if run.prefill else []), *run.records, *([run.end] if run.end else [])]
+    return [run.header, *([run.prefill] if run.prefill else []), *run.records, *run.probes,
+            *([run.end] if run.end else [])]
 
 
 def write_runs(path: Path, *runs: Run) -> Path:

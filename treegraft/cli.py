@@ -394,6 +394,33 @@ def whatif(
     screen.print(sweep_table(outcomes))
 
 
+@app.command()
+def ledger(
+    file: TraceFile,
+    everywhere: Annotated[bool, typer.Option(
+        "--everywhere", help="At every output position, by replays, not only where the rounds began.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the numbers of every round as JSON.")] = False,
+) -> None:
+    """Print what Graft's pruning cost, what its retrieval brought back, and whether that pays.
+
+    For traces of the policy graft that were recorded with --level dense.
+    """
+    from treegraft.analysis.ledger import as_dict
+    from treegraft.analysis.ledger import ledger as ledger_of
+    from treegraft.analysis.recorded import NotRecorded
+    from treegraft.view.ledger_tables import ledger_table
+    from treegraft.view.tables import run_title
+
+    with opened(file) as trace, refusing(NotRecorded):
+        ledgers = [ledger_of(run, everywhere=everywhere) for run in trace.runs]
+    screen = console()
+    if as_json:
+        screen.out(json.dumps([as_dict(one) for one in ledgers], indent=2))
+        return
+    screen.print(run_title(trace.runs[0]))
+    screen.print(ledger_table(ledgers, "positions" if everywhere else "rounds"))
+
+
 @contextmanager
 def opened(file: Path) -> Iterator[Trace]:
     """The trace in `file`; what it lacks is said aloud, and what is found damaged inside the block ends the command."""
