@@ -106,7 +106,8 @@ def make_header(prompt: list[int], rule: str = "greedy") -> Header:
         drafters=[DrafterInfo(id=0, kind="lookup", name="lookup"), DrafterInfo(id=1, kind="lm", name="small"),
                   DrafterInfo(id=2, kind="successors", name="successors", state="history")],
         policy=PolicyInfo(name="mixed", settings={"budget": 8, "exact": True}, drafters=[0, 1]),
-        decoding=Decoding(max_new_tokens=64, eos=[0], **sampling), prompt=Prompt(tokens=prompt, text="…"), group="random")
+        decoding=Decoding(max_new_tokens=64, eos=[0], **sampling),
+        prompt=Prompt(tokens=prompt, text="…"), group="random")
 
 
 def grow(random: Random, index: int = 0, context: int = 4, root: int = 7, layers: int = 3, width: int = 4,

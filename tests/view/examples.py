@@ -140,8 +140,8 @@ def retrieved() -> Run:
 
 
 def drawn(rule: str = "points", tried: list[Tried] | None = None, path: list[int] | None = None) -> Run:
-    """The round of `example`, sampled: " sky" is rejected, then " sea" accepted, then " is" rejected; the bonus " blue" is
-    drawn from what is left. Other verdicts on the same tree may be given."""
+    """The round of `example`, sampled: " sky" is rejected, then " sea" accepted, then " is" rejected; the bonus " blue"
+    is drawn from what is left. Other verdicts on the same tree may be given."""
     run = example()
     record = run.records[0]
     run.header.decoding = Decoding(temperature=1.0, top_p=0.9, seed=1, rule=rule)

@@ -10,7 +10,9 @@ import math
 import re
 from html.parser import HTMLParser
 
-from tests.view.examples import SKY, example, grafted, retrieved
+from tests.view.examples import SKY, drawn, example, grafted, retrieved
+from treegraft.verify import RULES
+from treegraft.view.acceptance import LOSSY
 from treegraft.view.export import node_rows, nodes_csv, replay_html
 from treegraft.view.model import run_view
 
@@ -62,7 +64,7 @@ def test_rows_hold_the_numbers_of_the_record():
         "round": 0, "node": 4, "parent": 1, "depth": 2, "token": 22, "text": "\u00b7was", "drafter": "small",
         "layer": 2, "q": math.exp(-1), "p": math.exp(-2.5), "rank under target": 2, "score": -1.5,
         "score when drafted": -1.5, "rank by score": 5, "grafted": False, "retrieved": False,
-        "rank in row": None, "fate": "rejected"}
+        "rank in row": None, "fate": "rejected", "rule": "greedy", "verdict": "", "u": None, "chance": None}
     assert rows[8]["score"] is None
     assert rows[8]["p"] is None
 
@@ -82,6 +84,20 @@ def test_rows_say_what_was_retrieved():
     assert [row["rank in row"] for row in rows] == [None] * 6 + [2, 3, 1]
     assert [row["rank by score"] for row in rows] == [None, 1, 3, 2, 5, 4, None, None, None]
     assert list(csv.DictReader(io.StringIO(nodes_csv(retrieved()))))[7]["rank in row"] == "3"
+
+
+def test_rows_hold_the_verdicts_of_a_sampled_round():
+    view = run_view(drawn())
+    rows = list(node_rows(view, view["rounds"][0]))
+    assert {row["rule"] for row in rows} == {"points"}
+    assert [row["verdict"] for row in rows[:7]] == ["", "not accepted", "accepted", "", "", "not accepted", ""]
+    assert [row["u"] for row in rows[:7]] == [None, 0.75, 0.25, None, None, 0.97, None]
+    assert [row["chance"] for row in rows[:7]] == [None, 0.670, 0.301, 0.905, 0.082, 0.951, None]
+
+
+def test_a_replay_page_names_the_rule():
+    assert json.loads(Elements(replay_html(drawn("typical"))).scripts[0])["rule"] == {
+        "name": "typical", "help": RULES["typical"].help, "lossy": LOSSY}
 
 
 def test_csv_has_a_line_a_node_and_no_formulas():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.strategies import runs
-from tests.view.examples import SKY, example, grafted, retrieved
+from tests.view.examples import SKY, drawn, example, grafted, retrieved
 from treegraft.view.figure import tree_figure
 from treegraft.view.model import run_view
 
@@ -17,9 +17,9 @@ def points(figure) -> dict[int, tuple[float, float]]:
 
 def test_nodes_are_where_the_view_puts_them():
     view = run_view(example())
-    drawn = points(tree_figure(view))
-    assert set(drawn) == {0, 1, 2, 3, 4, 5}
-    assert drawn[3] == (2, view["rounds"][0]["rows"][3] / 100)
+    placed = points(tree_figure(view))
+    assert set(placed) == {0, 1, 2, 3, 4, 5}
+    assert placed[3] == (2, view["rounds"][0]["rows"][3] / 100)
     names = {trace.name for trace in tree_figure(view).data if trace.name}
     assert names == {"root", "accepted", "rejected", "unreached"}
 
@@ -51,6 +51,14 @@ def test_where_drafting_stopped_is_a_line_and_retrieved_nodes_tell_their_row():
     assert "drafted and retrieved" in told[1]
     assert not any(word in told[2] for word in ("row", "retrieved"))
     assert not tree_figure(run_view(example())).layout.shapes
+
+
+def test_nodes_of_a_sampled_round_tell_their_chance():
+    figure = tree_figure(run_view(drawn()))
+    told = {node: text for trace in figure.data if trace.customdata is not None
+            for node, text in zip(trace.customdata, trace.hovertext, strict=True)}
+    assert "chance 0.301" in told[2]
+    assert "chance" not in told[0]
 
 
 def test_tokens_are_no_markup():

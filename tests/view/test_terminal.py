@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.strategies import make_header, make_run, runs
-from tests.view.examples import grafted, retrieved
+from tests.view.examples import drawn, grafted, retrieved
 from treegraft.trace import Run
 from treegraft.trace.records import Accept, Expand, Nodes, Prefill, Prune, Round, Verify, Walked
 from treegraft.view.terminal import FATES, draw_round, draw_text
@@ -162,3 +162,24 @@ def test_show_prints_the_picture(capsys):
 @pytest.mark.parametrize("fate", ["accepted", "rejected", "unreached", "pruned", "discarded", "bonus"])
 def test_no_fate_is_told_by_colour_alone(fate):
     assert sum(FATES[fate][0] == symbol for symbol, _ in FATES.values()) == 1
+
+
+def test_a_sampled_round_shows_its_random_numbers_and_its_rule():
+    text = printed(draw_round(drawn().rounds[0]))
+    lines = [re.sub(" {2,}", "  ", line.rstrip()) for line in text.splitlines()]
+    assert lines[1].split() == ["token", "drafter", "q", "p", "rank", "u"]
+    assert "├─✓ ·sea  small  0.368  0.301  2  0.250" in lines
+    assert "└─✗ ·sky  small  0.607  0.670  1  0.750" in [line.replace("├", "└") for line in lines]
+    assert ("Accept: rule points: accept with p; else take the token out of p (EAGLE-2). 1 token accepted, “·sea”; then"
+            " “·blue” is drawn. Expected accepted length 1.92, computed from the recorded probabilities.") in lines
+
+
+def test_a_lossy_rule_is_called_lossy():
+    assert "Accept: rule typical (lossy: the text is not distributed as the target’s own): any child" in printed(
+        draw_round(drawn("typical").rounds[0]))
+
+
+def test_a_greedy_round_has_neither_random_numbers_nor_a_rule():
+    lines = printed(draw_round(by_hand().rounds[0])).splitlines()
+    assert lines[1].split() == ["token", "drafter", "q", "p", "rank"]
+    assert not any(line.startswith("Accept:") for line in lines)

@@ -23,8 +23,9 @@ DEFINITIONS = {
     "drafted": "D: nodes that the target verified, the root not counted.",
     "tau": "Mean acceptance length with the bonus: 1 + A / rounds.",
     "mean accepted": "Mean acceptance length without the bonus: A / rounds.",
-    "expected": "Expected accepted length: the mean number of tokens that the acceptance rule accepts in a round for the"
-                " drafts that were made, computed from the recorded probabilities; over the rounds that recorded them.",
+    "expected": "Expected accepted length: the mean number of tokens that the acceptance rule accepts in a round for"
+                " the drafts that were made, computed from the recorded probabilities; over the rounds that recorded"
+                " them.",
     "rule": "How drafted tokens were accepted. A lossless rule writes what the target alone would write: the same text"
             " when greedy, the same distribution of texts when sampled.",
     "node yield": "A / D. Small by design for a tree: of siblings at most one can be accepted.",

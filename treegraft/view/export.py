@@ -55,11 +55,14 @@ def _safe_json(view: dict[str, Any]) -> str:
 def node_rows(view: dict[str, Any], round: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The nodes of a round of `view`, a row each: q and p are probabilities, scores are in nats, ranks start at 1.
 
+    `u` is the random number (or the threshold) of a sampled verdict, `chance` that of being accepted after the parent.
     `rank in row` is the place in the row of the parent's token, for drafters that rank."""
     names = {drafter["id"]: drafter["name"] for drafter in view["drafters"]}
     fates = {letter: fate for fate, letter in FATES.items()}
     first = {node: before for _, node, before, _ in reversed(round["changes"])}
     grafted, retrieved, merged = (set(round[name]) for name in ("grafted", "retrieved", "merged"))
+    verdicts = {node: ("accepted" if accepted else "not accepted", u) for event in round["events"]
+                for node, _, _, u, accepted, _ in event.get("tried", ())}
     depth: list[int] = []
     for node, parent in enumerate(round["parent"]):
         depth.append(depth[parent] + 1 if node else 0)
@@ -74,7 +77,9 @@ def node_rows(view: dict[str, Any], round: dict[str, Any]) -> Iterator[dict[str,
             "rank by score": round["rank"][node] if node and node not in retrieved - merged else None,
             "grafted": node in grafted, "retrieved": node in retrieved,
             "rank in row": round["row"][node] + 1 if node in round["row"] else None,
-            "fate": fates[round["fate"][node]],
+            "fate": fates[round["fate"][node]], "rule": view["rule"]["name"],
+            **dict(zip(("verdict", "u"), verdicts.get(node, ("", None)), strict=True)),
+            "chance": round["chances"].get(node) if node else None,
         }
 
 

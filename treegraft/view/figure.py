@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from treegraft.view.arrange import ROW_UNITS
 from treegraft.view.model import FATES
 from treegraft.view.palette import COLORS
-from treegraft.view.words import bare_score, prob
+from treegraft.view.words import bare_score, level, prob
 
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "hexagon", "triangle-down")
 """Marker of each drafter, as in the player."""
@@ -124,6 +124,8 @@ def _numbers(view: dict[str, Any], round: dict[str, Any], node: int) -> str:
         numbers.append(f"rank {round['row'][node] + 1} in the row of {above}")
     if node in round["merged"]:
         numbers.append("drafted and retrieved")
+    if node and node in round["chances"]:
+        numbers.append(f"chance {level(round['chances'][node])}")
     return ", ".join(numbers)
 
 

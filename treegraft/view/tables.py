@@ -13,6 +13,7 @@ from treegraft.analysis.text import visible
 from treegraft.settings import Setting
 from treegraft.trace.reader import Run
 from treegraft.trace.records import DrafterInfo
+from treegraft.view.acceptance import decoding_line, rule_view
 
 BAR = 30
 """Columns of the longest bar of a histogram."""
@@ -59,7 +60,7 @@ def run_title(run: Run) -> Text:
     settings = " ".join(f"{name}={value}" for name, value in header.policy.settings.items())
     drafters = ", ".join(drafter_title(drafter, header.target.vocab_size) for drafter in header.drafters)
     return Text(visible(f"{header.target.name} ({header.target.dtype} on {header.target.device}), {header.policy.name} "
-                        f"{settings}, {drafters or 'no drafter'}"), "bold")
+                        f"{settings}, {drafters or 'no drafter'}; {decoding_line(header.decoding)}"), "bold")
 
 
 def drafter_title(drafter: DrafterInfo, vocab_size: int) -> str:
@@ -96,13 +97,15 @@ def percent(value: float | None) -> str:
 
 
 def _acceptance(total: Summary, groups: Mapping[str, Summary]) -> Table:
-    made = table("Acceptance and speed", "group", "runs", "rounds", "tokens", "tau", "mean accepted", "node yield",
-                 "rejected rounds", "tokens/s", "speedup")
+    expects = ["expected"] if total.expected is not None else []
+    made = table("Acceptance and speed", "group", "runs", "rounds", "tokens", "tau", "mean accepted", *expects,
+                 "node yield", "rejected rounds", "tokens/s", "speedup")
     named = list(groups.items()) if len(groups) > 1 else []
     for group, counts in [*named, ("all", total)]:
         add_row(made, visible(group) or "(none)", counts.runs, counts.rounds, counts.tokens,
-                     number(counts.tau), number(counts.mean_accepted), percent(counts.node_yield),
-                     counts.rejected_rounds, number(counts.speed.tokens_per_second, 1), number(counts.speedup))
+                     number(counts.tau), number(counts.mean_accepted), *[number(counts.expected)] * len(expects),
+                     percent(counts.node_yield), counts.rejected_rounds,
+                     number(counts.speed.tokens_per_second, 1), number(counts.speedup))
     return made
 
 
@@ -150,7 +153,18 @@ def _models(total: Summary) -> Table:
 
 def _status(total: Summary) -> Text:
     counted = (("Status", total.statuses), ("Ended by", total.reasons), ("Notes", total.notes))
-    lines = [Text(f"{title}: " + "; ".join(f"{visible(text)} ({count})" for text, count in counts.items()))
+    lines = [_rule(rule, rounds) for rule, rounds in total.rules.items()]
+    if total.expected is not None:
+        lines.append(Text("Expected: mean accepted length, computed from the recorded probabilities."))
+    lines += [Text(f"{title}: " + "; ".join(f"{visible(text)} ({count})" for text, count in counts.items()))
              for title, counts in counted if counts]
     lines += [Text(f"This trace contradicts itself: {visible(problem)}.", "bold red") for problem in total.broken]
     return Text("\n").join(lines)
+
+
+def _rule(rule: str, rounds: int) -> Text:
+    """A rule with its meaning, and whether it is lossy."""
+    view = rule_view(rule)
+    meaning = f": {view['help']}" if view["help"] else ""
+    line = Text(f"Rule: {view['name']} ({rounds} round{'s' * (rounds != 1)}){meaning}")
+    return line.append(f". {view['lossy'].capitalize()}", "bold yellow") if view["lossy"] else line

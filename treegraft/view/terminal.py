@@ -16,14 +16,15 @@ from rich.text import Text
 
 from treegraft.analysis.text import RUNNING_TEXT, Chunk, chunks, visible
 from treegraft.trace.reader import Run, TracedRound
-from treegraft.trace.records import Decide, Expand, Gate, Graft, Learn, Rescore, Reselect
+from treegraft.trace.records import Accept, Decide, Expand, Gate, Graft, Learn, Rescore, Reselect
+from treegraft.view.acceptance import rule_view
 from treegraft.view.events import grafts, growth, ranks, retrieved, timeline
 from treegraft.view.explain import Explainer
 from treegraft.view.labels import cut, label
 from treegraft.view.labels import name as name_of
 from treegraft.view.model import prompt_text
 from treegraft.view.stages import rescorings
-from treegraft.view.words import bare_score, prob, render
+from treegraft.view.words import bare_score, level, prob, render
 
 FATES = {
     "root": ("●", "bold"),
@@ -64,6 +65,7 @@ class Line:
     q: str = ""
     p: str = ""
     rank: str = ""
+    u: str = ""
     score: str = ""
 
 
@@ -80,16 +82,20 @@ def draw_round(round: TracedRound) -> RenderableType:
     favourites (1 is the first), known where the target's choice was looked at. Where a drafter rescored the tree, score
     is a node's score in nats before and after, and each layer has a line that tells what was decided and done. So has a
     graft, and what was learned; `row 2` behind a drafter is the place of a retrieved token in the row of its parent's.
+    Where the round was sampled, u is the random number that a node's chance was compared with (or the threshold), and a
+    line names the rule.
     """
     rescored = any(isinstance(event, Rescore) for event in round.record.events)
+    drawn = any(tried.u is not None for tried in round.event("accept").tried)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("token", no_wrap=True, overflow="ellipsis", min_width=12)
-    for name in ("drafter", "q", "p", "rank", *["score"] * rescored):
+    for name in ("drafter", "q", "p", "rank", *["u"] * drawn, *["score"] * rescored):
         table.add_column(name, no_wrap=True, overflow="ellipsis", justify="left" if name == "drafter" else "right")
     for line in _lines(round):
         symbol, style = FATES[line.fate]
         token = Text.assemble((line.guides, "dim"), (f"{symbol} {line.label}", style))
-        table.add_row(token, *map(Text, (line.drafter, line.q, line.p, line.rank, *[line.score] * rescored)))
+        table.add_row(token, *map(Text, (line.drafter, line.q, line.p, line.rank, *[line.u] * drawn,
+                                         *[line.score] * rescored)))
     return Group(_title(round), table, *_layers(round), *_remarks(round),
                  legend(dict.fromkeys(round.fates) | {"bonus": None}))
 
@@ -137,7 +143,8 @@ def _title(round: TracedRound) -> Text:
 
 
 def _layers(round: TracedRound) -> list[Text]:
-    """What was decided in each layer and what its calls did, a line a layer, and what was retrieved and learned."""
+    """What was decided in each layer and what its calls did, a line a layer, what was retrieved and learned, and by
+    which rule a sampled round accepted."""
     explain, told = Explainer(round), {}
     names = {drafter.id: name_of(drafter.name) for drafter in round.run.header.drafters}
     for event in round.record.events:
@@ -145,6 +152,11 @@ def _layers(round: TracedRound) -> list[Text]:
                           lambda drafter: names.get(drafter, f"drafter {drafter}"))
         if isinstance(event, Decide | Rescore | Reselect | Gate) or (isinstance(event, Expand) and event.grafted):
             told.setdefault(f"Layer {event.layer}", []).append(sentence)
+        elif isinstance(event, Accept) and explain.sampled:
+            rule = rule_view(event.rule)
+            expects = [] if (expects := explain.expects()) is None else [render(expects, str, str)]
+            lossy = f" ({rule['lossy']})" if rule["lossy"] else ""
+            told["Accept"] = [f"rule {rule['name']}{lossy}: {rule['help']}.", sentence, *expects]
         elif isinstance(event, Graft | Learn):
             told.setdefault(type(event).__name__, []).append(sentence)
     return [Text(f"{part}: {' '.join(sentences)}", "dim") for part, sentences in told.items()]
@@ -185,6 +197,7 @@ class _Picture:
         self.p = dict(zip(verify.order, verify.logprob, strict=True))
         self.rank = {child: rank for walked in verify.walk
                      for child, rank in zip(walked.children, walked.ranks, strict=True)}
+        self.u = {tried.node: tried.u for tried in round.event("accept").tried}
         self.names = {drafter.id: drafter.name for drafter in round.run.header.drafters}
         self.tip = round.path[-1] if len(round.path) else 0
         self.shown: dict[int, list[int]] = {}
@@ -222,7 +235,8 @@ class _Picture:
                         prob(self.q[best]))
         q = "" if node in self.row else prob(self.q[node])
         return Line(guides, self.fates[node], self.label(node), self._drafter(node), q, prob(self.p.get(node)),
-                    f"{self.rank[node] + 1}" if node in self.rank else "", self._score(node))
+                    f"{self.rank[node] + 1}" if node in self.rank else "",
+                    "" if self.u.get(node) is None else level(self.u[node]), self._score(node))
 
     def label(self, node: int) -> str:
         return label(self.pieces.get(self.nodes.token[node]))

@@ -54,8 +54,8 @@ TEMPLATES = {
     "bonus": "The target\u2019s own choice after {parent:token}, with p = {p:prob}. It is the root of the next round.",
     "bonus unknown": "The target\u2019s own choice after {parent:token}. It is the root of the next round.",
     "bonus discarded": "The target\u2019s own choice after {parent:token}, discarded: the text had ended before it.",
-    "bonus drawn": "Drawn from the target\u2019s distribution after {parent:token}, with p = {p:prob}. It is the root of"
-                   " the next round.",
+    "bonus drawn": "Drawn from the target\u2019s distribution after {parent:token}, with p = {p:prob}. It is the root"
+                   " of the next round.",
     "bonus drawn unknown": "Drawn from the target\u2019s distribution after {parent:token}. It is the root of the next"
                            " round.",
     "bonus drawn left": "Drawn after {parent:token} from what the rejected tokens left of the target\u2019s"

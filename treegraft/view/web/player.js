@@ -355,7 +355,7 @@ class Player {
   }
 
   picture() {
-    const title = `${this.view.title} · ${this.view.policy} · round ${this.at.round}`;
+    const title = `${this.view.title} · ${this.view.policy} · ${this.view.decoding} · round ${this.at.round}`;
     return pictureOf(this.scene, { title, summary: plain(sentence(this.view, this.round.say)) }, this.root);
   }
 
