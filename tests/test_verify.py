@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from tests import laws
 from treegraft import verify
-from treegraft.settings import SettingError
 from treegraft.trace.records import NATS
 from treegraft.tree import DraftTree
 from treegraft.verify import DRAFTINGS, RULE_OF, RULES, Draws, Trial, accept_sampled
@@ -270,6 +269,24 @@ def test_a_repeated_draw_is_tried_again_in_vain():
     assert outcome.left == pytest.approx(np.array([1 / 7, 0, 6 / 7 - 0.1]) / 0.9)
 
 
+def test_traversal_does_not_try_the_nodes_below_a_repeated_draw_again():
+    tree, p, q = DraftTree(0, 1, 5), np.array([0.1, 0.2, 0.7]), np.array([0.0, 0.9, 0.1])
+    tree.append([0, 1], [1, 1], [0, 0], 0)
+    outcome = accept(tree, p, {0: Draws([1, 1], q, True), 1: Draws([1], q, True)}, "traversal", 0.9, 0.9, 0.0, 0.0)
+    assert [(tried.node, tried.p is None) for tried in outcome.tried] == [(2, False), (1, False), (1, True)]
+
+
+@pytest.mark.parametrize(("drafting", "rule", "shape"), [
+    ("one", "chain", [1, 1, 1]), ("iid", "specinfer", [2, 1]), ("distinct", "sequoia", [2, 1])])
+def test_traversal_accepts_more_than_the_rule_that_walks_down(drafting, rule, shape):
+    world, lengths = laws.world(4, seed=1), {rule: 0.0, "traversal": 0.0}
+    for chance, grown in laws.drafts(world, shape, drafting):
+        draft = laws.build(world, grown)
+        for name in lengths:
+            lengths[name] += chance * sum(weight * len(out.path) for weight, out in laws.outcomes(draft, name))
+    assert lengths["traversal"] > lengths[rule] + 0.01
+
+
 def test_a_node_id_and_not_the_token_decides_which_point_comes_first():
     outcome = accept(star([3, 0, 2]), np.full(4, 0.25), {}, "points", 0.9, 0.9, 0.9, 0.0)
     assert [tried.node for tried in outcome.tried] == [1, 2, 3]
@@ -357,24 +374,23 @@ TREES = {
 def test_rules_refuse_what_the_table_says_and_nothing_else(rule, drafting):
     tokens, draws = TREES[drafting]
     if drafting in RULES[rule].drafting:
-        assert verify.rule_for(drafting, rule) == rule
+        assert rule in verify.rules_for(drafting)
         assert accept(star(tokens), UNIFORM, draws, rule, 0.99, 0.99, 0.99).bonus == 5
     else:
-        with pytest.raises(SettingError, match=f"{rule} does not take .*; allowed there: .*typical"):
-            verify.rule_for(drafting, rule)
-        with pytest.raises(ValueError, match=f"{rule} does not take"):
+        assert rule not in verify.rules_for(drafting)
+        with pytest.raises(ValueError, match=f"{rule} does not take .*; allowed there: .*typical"):
             accept(star(tokens), UNIFORM, draws, rule, 0.99, 0.99, 0.99)
 
 
 def test_each_drafting_has_a_lossless_rule():
-    assert {drafting: verify.rule_for(drafting) for drafting in DRAFTINGS} == RULE_OF
+    assert RULE_OF.keys() == DRAFTINGS.keys()
     assert all(RULES[rule].lossless and drafting in RULES[rule].drafting for drafting, rule in RULE_OF.items())
 
 
-@pytest.mark.parametrize("asked", ["greedy", "magic"])
-def test_rules_that_do_not_exist_above_temperature_0(asked):
-    with pytest.raises(SettingError, match=f"{asked}.*; allowed"):
-        verify.rule_for("best", asked)
+def test_greedy_acceptance_is_for_temperature_0():
+    assert not any("greedy" in verify.rules_for(drafting) for drafting in DRAFTINGS)
+    with pytest.raises(ValueError, match="greedy does not take"):
+        accept(star([1]), UNIFORM, {}, "greedy", 0.5)
 
 
 def test_a_drawn_token_must_be_in_the_tree():

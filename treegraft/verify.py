@@ -14,7 +14,6 @@ from functools import cached_property
 
 import numpy as np
 
-from treegraft.settings import SettingError
 from treegraft.trace.records import NATS, Tried
 from treegraft.tree import ROOT, DraftTree
 
@@ -83,6 +82,25 @@ RULE_OF = {"best": "points", "one": "chain", "iid": "specinfer", "distinct": "se
 """The rule of each way of drafting, unless the user asks for another."""
 
 
+def accept_greedy(tree: DraftTree, order: np.ndarray, argmax: np.ndarray) -> tuple[np.ndarray, int]:
+    """Walk down while a verified child holds the target's favourite token (SpecInfer, arXiv 2305.09781, greedy case).
+
+    `order` are the verified nodes and `argmax` the target's favourite next token after each. Returns the accepted path
+    (node ids, root left out) and the bonus token: the favourite after the last accepted node.
+    """
+    parent, token = tree.parent[order], tree.token[order]
+    favourite = dict(zip(order.tolist(), argmax.tolist(), strict=True))
+    path = []
+    node = ROOT
+    while True:
+        bonus = favourite[node]
+        confirmed = order[(parent == node) & (token == bonus)]
+        if len(confirmed) == 0:
+            return np.array(path, np.int64), bonus
+        node = int(confirmed[0])
+        path.append(node)
+
+
 @dataclass(frozen=True)
 class Trial:
     """One test of a child, won with probability `chance`.
@@ -109,12 +127,17 @@ def without(p: np.ndarray, token: int) -> np.ndarray:
 
 def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """norm(max(0, p - q)); `p` itself if rounding leaves nothing, where p = q and a defeat has no chance."""
-    return normalised(np.maximum(0.0, p - q), p)
+    rest = p - q
+    return normalised(np.maximum(rest, 0.0, out=rest), p)
 
 
 def normalised(rest: np.ndarray, fallback: np.ndarray) -> np.ndarray:
+    """`rest`, scaled in place to sum to 1, or the fallback if it is all 0."""
     total = rest.sum()
-    return rest / total if total > 0 else fallback
+    if total <= 0:
+        return fallback
+    rest /= total
+    return rest
 
 
 def points(p: np.ndarray, tokens: Sequence[int]) -> Trials:
@@ -123,25 +146,6 @@ def points(p: np.ndarray, tokens: Sequence[int]) -> Trials:
         left = without(p, token)
         yield Trial(token, p[token], None, p[token], left)
         p = left
-
-
-def accept_greedy(tree: DraftTree, order: np.ndarray, argmax: np.ndarray) -> tuple[np.ndarray, int]:
-    """Walk down while a verified child holds the target's favourite token (SpecInfer, arXiv 2305.09781, greedy case).
-
-    `order` are the verified nodes and `argmax` the target's favourite next token after each. Returns the accepted path
-    (node ids, root left out) and the bonus token: the favourite after the last accepted node.
-    """
-    parent, token = tree.parent[order], tree.token[order]
-    favourite = dict(zip(order.tolist(), argmax.tolist(), strict=True))
-    path = []
-    node = ROOT
-    while True:
-        bonus = favourite[node]
-        confirmed = order[(parent == node) & (token == bonus)]
-        if len(confirmed) == 0:
-            return np.array(path, np.int64), bonus
-        node = int(confirmed[0])
-        path.append(node)
 
 
 def chain(p: np.ndarray, drawn: Draws) -> Trials:
@@ -236,7 +240,8 @@ def traversal(node: int, chance: float, children: Children, distribution: Distri
             wins, bonus = yield from traversal(child, wins, children, distribution, draws)
         seen.add(token)
         rest = np.maximum(0.0, chance * p - q)
-        p, share = normalised(rest, p), rest.sum()
+        share = rest.sum()
+        p = normalised(rest, p)
         yield child, Trial(token, wins * q[token], q[token], wins, p), bonus
         chance = share / (share + 1 - chance) if share > 0 else 0.0
         q = q if drawn.replacement else without(q, token)
@@ -286,8 +291,8 @@ def units(probability: float) -> int | None:
 
 
 def best(p: np.ndarray, k: int) -> list[tuple[int, int]]:
-    """The k likeliest tokens with their log-probabilities, ties by token, impossible ones left out."""
-    among = np.argpartition(-p, k)[:k] if k < len(p) else np.arange(len(p))
+    """The k likeliest tokens with their log-probabilities, equal ones by token, impossible ones left out."""
+    among = np.argpartition(p, -k)[-k:] if k < len(p) else np.arange(len(p))
     among = among[np.lexsort((among, -p[among]))]
     return [(token, units(p[token])) for token in among.tolist() if p[token] > 0]
 
@@ -403,6 +408,8 @@ def pick(p: np.ndarray, u: float) -> int:
 
 def chances(p: np.ndarray, drawn: Draws | None, tokens: Sequence[int], rule: str) -> dict[int, float]:
     """How likely each child of a node is to be accepted, by token: those `drawn` at random, and the other `tokens`."""
+    if rule == "points" and drawn is None:
+        return {token: float(p[token]) for token in tokens}  # what the trials below would multiply up to
     found, undecided = {}, 1.0
     for trial in siblings(rule, p, drawn, tokens):
         found[trial.token] = found.get(trial.token, 0.0) + undecided * float(trial.chance)
@@ -451,16 +458,3 @@ def misfit(rule: str, drafting: str) -> str:
 def rules_for(drafting: str) -> list[str]:
     """Names of the rules that take trees drafted so, at a temperature above 0."""
     return [rule.name for rule in RULES.values() if drafting in rule.drafting and rule.name != "greedy"]
-
-
-def rule_for(drafting: str, asked: str = "") -> str:
-    """The rule for trees drafted so: the one `asked` for, or that of `RULE_OF`.
-
-    Raises SettingError if there is no such rule, or if it does not take such trees."""
-    if not asked:
-        return RULE_OF[drafting]
-    if asked not in RULES:
-        raise SettingError(f"the acceptance rule was {asked!r}; allowed: {', '.join(RULES)}")
-    if asked not in rules_for(drafting):
-        raise SettingError(misfit(asked, drafting))
-    return asked
