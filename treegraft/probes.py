@@ -21,7 +21,8 @@ from treegraft.drafters.base import (
     RankingDrafter,
     ScoringDrafter,
 )
-from treegraft.models.target import WALK_TOP_K, Target
+from treegraft.models.answers import WALK_TOP_K
+from treegraft.models.target import Target
 from treegraft.policies.base import MAX_NODES, Constants, Policy, Round
 from treegraft.scheduler.choices import every_choice
 from treegraft.trace.records import Decide, Probe

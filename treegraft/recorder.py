@@ -10,8 +10,9 @@ from treegraft.drafters.base import Prefilled
 from treegraft.engine import Step
 from treegraft.policies.base import as_scores
 from treegraft.trace.reader import Run
-from treegraft.trace.records import Accept, End, Forward, Header, Nodes, Prefill, Probe, Record, Round
+from treegraft.trace.records import Accept, End, Forward, Header, Nodes, Prefill, Probe, Record, Round, Verify
 from treegraft.trace.writer import Writer
+from treegraft.verify import node_chances
 
 
 class Recorder:
@@ -47,9 +48,7 @@ class Recorder:
     def round(self, step: Step, forwards: list[Forward], cached: dict[int, int]) -> None:
         with self._timed():
             tree = step.round.tree
-            verify, tried = step.answers.describe(step.path)
-            accept = Accept(rule="greedy", path=step.path.tolist(), tried=tried, bonus=step.tokens[-1],
-                            discarded=len(step.tokens) - step.taken)
+            verify, accept = verified(step)
             nodes = Nodes(token=tree.token.tolist(), parent=tree.parent.tolist(), origin=tree.origin.tolist(),
                           score=as_scores(tree.score), proposers=tree.proposers.tolist())
             times = {phase: round(seconds * 1e6) for phase, seconds in step.seconds.items()}
@@ -59,7 +58,7 @@ class Recorder:
                 times=times | {"total": sum(times.values())},
                 forwards=forwards, kv=cached, note=step.round.note)
             self._know(nodes.token, verify.argmax, *(walked.tokens for walked in verify.walk),
-                       *(dict(child.residual) for child in tried),
+                       *(dict(child.residual) for child in accept.tried),
                        *(set(learn.successors) - {-1} for learn in step.learned))
             self._write(record)
             self._rounds.append(record)
@@ -104,3 +103,15 @@ class Recorder:
         start = time.perf_counter()
         yield
         self.seconds += time.perf_counter() - start
+
+
+def verified(step: Step) -> tuple[Verify, Accept]:
+    """What the target said to the draft, and what was accepted of it."""
+    verify, tried = step.answers.describe(step.path)
+    accept = Accept(rule=step.rule, path=step.path.tolist(), tried=tried, bonus=step.tokens[-1],
+                    discarded=len(step.tokens) - step.taken)
+    if step.outcome:
+        round, answers = step.round, step.answers
+        accept.tried = step.outcome.tried
+        accept.chances = node_chances(round.tree, round.kept, answers.distribution, round.draws, step.rule).tolist()
+    return verify, accept

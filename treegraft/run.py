@@ -20,13 +20,16 @@ from treegraft.drafters.base import Drafter
 from treegraft.engine import decode, prefill
 from treegraft.models import Pair
 from treegraft.models.cache import COST_CONTEXT
+from treegraft.models.sampler import Sampler
 from treegraft.models.target import Target
 from treegraft.models.tokenizer import encode_prompt, is_unicode, piece_bytes
 from treegraft.policies.base import Constants, Policy
 from treegraft.probes import take_probes
 from treegraft.recorder import Recorder
+from treegraft.sampling import FITTING, Sampling, rule_for
 from treegraft.scheduler.files import SchedulerError, bundled, describe, load
 from treegraft.scheduler.network import Scheduler
+from treegraft.settings import SettingError
 from treegraft.stop import Stop
 from treegraft.trace import records
 from treegraft.trace.reader import Run, TracedRound
@@ -62,7 +65,9 @@ class Recording:
 def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *,
            drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
            max_new_tokens: int = 256, max_context: int | None = None, stop: str | Sequence[str] = (), raw: bool = False,
-           group: str = "", index: int = 0, turn: int = 0, costs: bool | Sequence[records.CostCurve] = True,
+           temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int | None = None,
+           rule: str = FITTING, group: str = "", index: int = 0, turn: int = 0,
+           costs: bool | Sequence[records.CostCurve] = True,
            scheduler: str | Path | Scheduler | None = None, clock: records.Clock | None = None, level: str = "run",
            on_round: Callable[[TracedRound], None] | None = None,
            on_probe: Callable[[int, int], None] | None = None) -> Recording:
@@ -70,11 +75,13 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
 
     `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
     goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
-    `stop` is one text or several that end the answer. `costs` measures how long forwards over 1 to 64 tokens take,
-    once a pair, for the header, or gives the curves. `scheduler` (or the folder of one) decides for a policy that asks
-    for it; by default the one that comes with the pair. `clock` decides in place of the measured costs, so that a run
-    can be repeated. `level` also takes probes after the run, for exact what-ifs:
-    what the drafters would have said at every output position (`dense`), under every choice of calls (`exhaustive`).
+    `stop` is one text or several that end the answer. At a `temperature` above 0 tokens are drawn from the target's
+    distribution after temperature, `top_k`, `top_p` and `min_p`, by the acceptance `rule` (see `Sampling`); the same
+    `seed` on the same machine draws the same text, and one is chosen where none is given. `costs` measures how long
+    forwards over 1 to 64 tokens take, once a pair, for the header, or gives the curves. `scheduler` (or the folder of
+    one) decides for a policy that asks for it; by default the one that comes with the pair. `clock` decides in place of
+    the measured costs, so that a run can be repeated. `level` also takes probes after the run, for exact what-ifs: what
+    the drafters would have said at every output position (`dense`), under every choice of calls (`exhaustive`).
     `on_round` is called after every round, `on_probe` after every probed position with its number and how many there
     are; either may raise `KeyboardInterrupt` to stop, and what was recorded until then is kept.
 
@@ -82,19 +89,21 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     `ModelError` for a model that cannot follow a tree; `TraceError` if the trace cannot be written.
     """
     stop = check_request(policy, max_new_tokens, stop)
-    if level not in LEVELS:
-        raise RunError(f"level was {level!r}; allowed: {', '.join(LEVELS)}.")
     chosen = choose_drafters(pair, policy, drafters)
     try:
         policy = calibrated(policy, pair.target.name, [drafter.label for drafter in chosen])
-    except CalibrationError as error:
+        sampling = Sampling(temperature, top_k, top_p, min_p, rule, seed)
+        rule = rule_for(policy, sampling)
+    except (CalibrationError, SettingError) as error:
         raise RunError(str(error)) from None
+    check_level(level, sampling)
     tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
     header = describe_run(pair, policy, chosen, records.Prompt(
         tokens=tokens, text=rendered, messages=chat_of(prompt, rendered)))
-    header.decoding = records.Decoding(max_new_tokens=max_new_tokens, max_context=max_context, stop=stop,
-                                       eos=sorted(pair.target.eos_ids))
+    header.decoding = records.Decoding(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, rule=rule,
+                                       seed=sampling.seed, max_new_tokens=max_new_tokens, max_context=max_context,
+                                       stop=stop, eos=sorted(pair.target.eos_ids))
     header.group, header.index, header.turn, header.level = group, index, turn, level
     with ExitStack() as stack:
         stack.enter_context(pair.lock)
@@ -110,7 +119,8 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
         if out is not None:
             writer = stack.enter_context(Writer(out))
         recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
-        run_to_end(recorder, target, policy, chosen, constants, on_round, on_probe)
+        sampler = Sampler(sampling, rule, pair.target.usable_vocab) if sampling.temperature else None
+        run_to_end(recorder, target, policy, chosen, constants, sampler, on_round, on_probe)
     return Recording(recorder.run, Path(out) if out is not None else None)
 
 
@@ -127,6 +137,15 @@ def check_request(policy: Policy, max_new_tokens: int, stop: str | Sequence[str]
     return texts
 
 
+def check_level(level: str, sampling: Sampling) -> None:
+    """Errors: `RunError` for a recording level that there is not, or that sampled text cannot have."""
+    if level not in LEVELS:
+        raise RunError(f"level was {level!r}; allowed: {', '.join(LEVELS)}.")
+    if level != "run" and sampling.temperature > 0:
+        raise RunError(f"level was {level!r}: it keeps what replays need to be exact, which they are for greedy text "
+                       "alone. Record at level run, or at temperature 0.")
+
+
 def chat_of(prompt: str | Sequence[dict[str, str]], rendered: str) -> list[dict[str, str]] | None:
     """The messages of a chat; text that was set in the chat template is one user message. None for raw text."""
     if not isinstance(prompt, str):
@@ -135,7 +154,8 @@ def chat_of(prompt: str | Sequence[dict[str, str]], rendered: str) -> list[dict[
 
 
 def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Sequence[Drafter],
-               constants: Constants, on_round: Callable[[TracedRound], None] | None = None,
+               constants: Constants, sampler: Sampler | None = None,
+               on_round: Callable[[TracedRound], None] | None = None,
                on_probe: Callable[[int, int], None] | None = None) -> None:
     """Decode until the text ends, recording; an interrupt or an error still ends the trace in good order."""
     decoding, prompt = recorder.header.decoding, recorder.header.prompt.tokens
@@ -143,9 +163,9 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
                 recorder.piece)
     start, reason = time.perf_counter(), "error"
     try:
-        prefilled = prefill(target, drafters, prompt, decoding.max_context, policy.capacity)
+        prefilled = prefill(target, drafters, prompt, decoding.max_context, policy.capacity, sampler)
         recorder.prefill(prefilled, time.perf_counter() - start, forwards(target, drafters))
-        for step in decode(target, policy, drafters, prefilled, stop, decoding.max_context, constants):
+        for step in decode(target, policy, drafters, prefilled, stop, decoding.max_context, constants, sampler):
             recorder.round(step, forwards(target, drafters), cached_tokens(target, drafters))
             if on_round:
                 on_round(recorder.run.rounds[-1])

@@ -16,7 +16,7 @@ from treegraft.analysis.whatif import WhatIf
 from treegraft.drafters.datastore import Datastore
 from treegraft.drafters.logitspec import LogitSpec as LogitSpecDrafter
 from treegraft.drafters.ngram import Ngram
-from treegraft.models.target import WALK_TOP_K
+from treegraft.models.answers import WALK_TOP_K
 from treegraft.policies import LogitSpec, PromptLookup, Rest
 
 FEW = WALK_TOP_K - 1

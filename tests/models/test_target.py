@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from treegraft.models.target import Answers
+from treegraft.models.answers import Answers
 from treegraft.tree import DraftTree
 
 VOCAB = 512

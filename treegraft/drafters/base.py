@@ -6,13 +6,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from treegraft.settings import Configurable
 from treegraft.trace.records import NATS, Forward, Learn
 from treegraft.tree import DraftTree, path_scores
+from treegraft.verify import Draws
+
+if TYPE_CHECKING:
+    from treegraft.models.sampler import Sampler
 
 States = Mapping[int, Any]
 """The target's hidden states by layer (from 0, the layer's output): tensors [positions, hidden] on its device."""
@@ -72,7 +76,7 @@ class Committed:
     `states` are the target's at the root and along the path. `logprobs` are those of `tokens` under the target in 1e-5
     nats, None where no drafter reads them. `best` are the target's best next tokens, best first, after each of the
     `verified` nodes (ids, ascending): [verified, k], with k = 0 where no drafter asked for them. `rivals` are its best
-    tokens where it chose the bonus, which is the first of them: [k].
+    tokens where it chose the bonus (the first of them, unless it was drawn at random): [k].
     """
 
     path: np.ndarray
@@ -259,6 +263,17 @@ class ScoringDrafter(Drafter):
 
         Where something has to be read for it, the nodes `ahead` are read along, as they will be grown next.
         """
+
+    def distribution(self, tree: DraftTree, nodes: np.ndarray, sampler: Sampler) -> np.ndarray:
+        """What tokens after each node are drawn from: [nodes, vocab of the target], 0 where it cannot propose.
+
+        It is the drafter's own distribution, treated by `sampler` as the target's.
+        """
+        raise NotImplementedError(f"{self.label} answers from what was recorded, and draws nothing")
+
+    def draw(self, tree: DraftTree, nodes: np.ndarray, k: int, sampler: Sampler, replacement: bool) -> list[Draws]:
+        """Up to k draws after each node from its distribution; fewer where, without `replacement`, it has no more."""
+        return sampler.draws(self.distribution(tree, nodes, sampler), k, replacement)
 
     def grow(self, tree: DraftTree, parents: np.ndarray, layer: int, k: int) -> Growth:
         """Add the k best next tokens of every parent; all of them become candidates."""

@@ -18,6 +18,7 @@ from treegraft.models.cache import PREFILL_CHUNK, position_limit
 from treegraft.models.cached_head import CachedHead
 from treegraft.models.capture import side_by_side
 from treegraft.models.eagle3 import Eagle3Head
+from treegraft.models.sampler import Sampler
 from treegraft.models.scores import NodeScores
 from treegraft.models.timing import Stopwatch
 from treegraft.trace.records import Forward
@@ -109,6 +110,10 @@ class Eagle3(ScoringDrafter):
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._score(tree, nodes)
         return self._scores.best(nodes, k)
+
+    def distribution(self, tree: DraftTree, nodes: np.ndarray, sampler: Sampler) -> np.ndarray:
+        self._score(tree, nodes)
+        return self._scores.distribution(nodes, sampler)
 
     def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parents = tree.parent[nodes]

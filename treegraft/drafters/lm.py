@@ -10,6 +10,7 @@ import torch
 
 from treegraft.drafters.base import Committed, Prefilled, ScoringDrafter
 from treegraft.models.cache import CachedModel, position_limit
+from treegraft.models.sampler import Sampler
 from treegraft.models.scores import NodeScores
 from treegraft.models.timing import Stopwatch
 from treegraft.settings import setting
@@ -116,6 +117,10 @@ class LM(ScoringDrafter):
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._read(tree, nodes)
         return self._scores.best(nodes, k)
+
+    def distribution(self, tree: DraftTree, nodes: np.ndarray, sampler: Sampler) -> np.ndarray:
+        self._read(tree, nodes)
+        return self._scores.distribution(nodes, sampler)
 
     def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         parents = tree.parent[nodes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from treegraft.models.sampler import Sampler
 from treegraft.models.topk import top_tokens
 from treegraft.trace.records import NATS
 
@@ -62,6 +63,13 @@ class NodeScores:
             chosen = torch.where(torch.from_numpy(unscored).to(logits.device), least, chosen)
         logprobs = (chosen - logits.logsumexp(-1)[at[0]]).cpu().double().numpy()
         return np.rint(np.maximum(logprobs, IMPOSSIBLE) * NATS).astype(np.int64) - UNLISTED * unscored, unscored
+
+    def distribution(self, nodes: np.ndarray, sampler: Sampler) -> np.ndarray:
+        """What tokens after each node are drawn from, by token id: [nodes, vocab], 0 for tokens that are not scored."""
+        known = sampler.probabilities(self._rows(nodes))
+        whole = np.zeros((len(nodes), sampler.vocab))
+        whole[:, np.arange(known.shape[1]) if self._ids is None else self._ids.cpu().numpy()] = known
+        return whole
 
     def _rows(self, nodes: np.ndarray) -> torch.Tensor:
         """The logits of `nodes`, in their order."""

@@ -2,146 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from treegraft.drafters.base import Prefilled, States
+from treegraft.models.answers import Answers
 from treegraft.models.cache import CachedModel
-from treegraft.models.scores import IMPOSSIBLE
+from treegraft.models.sampled_answers import SampledAnswers
+from treegraft.models.sampler import Sampler
 from treegraft.models.timing import Stopwatch
-from treegraft.models.topk import favourites, top_columns, top_tokens
-from treegraft.trace.records import NATS, TARGET, Forward, Tried, Verify, Walked
+from treegraft.models.topk import favourites, top_tokens
+from treegraft.trace.records import TARGET, Forward
 from treegraft.tree import DraftTree
-
-WALK_TOP_K = 8
-"""How many of the target's best tokens a trace keeps at each node of the accepted walk."""
-
-
-NOTHING = torch.zeros(0)
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a trace keeps of a target pass, in 1e-5 nats where it is a log-prob.
-
-    `logprob` [children] of each child's token after its parent, `rank` [ranked] of some of them (0 is the target's
-    favourite). Of all nodes the favourite next token (`argmax`), where it came along. For some nodes: the best `tokens`
-    [nodes, k], their `logprobs`, and the `entropy` [nodes].
-    """
-
-    logprob: np.ndarray
-    rank: np.ndarray
-    argmax: np.ndarray
-    tokens: np.ndarray
-    logprobs: np.ndarray
-    entropy: np.ndarray
-
-
-def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ranked: np.ndarray,
-               rows: np.ndarray, argmax: torch.Tensor) -> Facts:
-    """Facts on children (rows of their `parents` in `logits`, their `tokens`), the `ranked` ones among them, and the
-    nodes in `rows`; one transfer to the host, which takes `argmax` along."""
-    at = functools.partial(torch.as_tensor, device=logits.device)
-    inner, place = np.unique(parents, return_inverse=True)
-    inner_logits = logits[at(inner)].float()
-    child = at(place), at(tokens)
-    logprob = inner_logits[child] - inner_logits.logsumexp(-1)[child[0]]
-    of_ranked = inner_logits[at(place[ranked])]
-    rank = (of_ranked > of_ranked.gather(1, at(tokens[ranked])[:, None])).sum(-1)
-    of_rows = logits[at(rows)].float()
-    here, ids = of_rows.log_softmax(-1), top_columns(of_rows, WALK_TOP_K)[1]
-    best = here.gather(1, ids)
-    entropy = -(here.exp() * here).nan_to_num(0).sum(-1)
-    parts = (logprob, rank, argmax, ids, best, entropy)
-    flat = torch.cat([part.flatten().float() for part in parts]).cpu().double().numpy()
-    ends = np.cumsum([part.numel() for part in parts])
-    logprob, rank, argmax, ids, best, entropy = (
-        piece.reshape(part.shape) for piece, part in zip(np.split(flat, ends[:-1]), parts, strict=True))
-    rank, argmax, ids = (part.astype(np.int64) for part in (rank, argmax, ids))
-    return Facts(logprob=to_units(logprob), rank=rank, argmax=argmax, tokens=ids, logprobs=to_units(best),
-                 entropy=to_units(entropy))
-
-
-@dataclass
-class Answers:
-    """The target's answers to one tree: `order` the verified nodes, `argmax` its favourite next token after each.
-
-    `logits` [nodes, vocab] stay on the device. A GPU is asked once a round, so there `facts` on all nodes come along;
-    a CPU works out the few that the accepted walk needs.
-    """
-
-    tree: DraftTree
-    order: np.ndarray
-    logits: torch.Tensor
-    argmax: np.ndarray
-    facts: Facts | None = None
-
-    def describe(self, path: np.ndarray) -> tuple[Verify, list[Tried]]:
-        """The `verify` record, and the children tried along the accepted `path` (node ids, root left out)."""
-        children = self.order[1:]
-        walk = np.append(0, path)
-        tried = np.flatnonzero(np.isin(self.tree.parent[children], walk))
-        rows = np.searchsorted(self.order, walk)
-        facts = self.facts
-        if facts is None:
-            facts, here = self.read(tried, rows, NOTHING), np.arange(len(rows))
-            rank = facts.rank
-        else:
-            here, rank = rows, facts.rank[tried]
-        logprob = facts.logprob.tolist()
-        verify = Verify(order=self.order.tolist(), argmax=self.argmax.tolist(), logprob=[0, *logprob],
-                        walk=self._walk(walk, facts, here, children[tried], rank))
-        accepted = set(path.tolist())
-        return verify, [Tried(node=node, p=logprob[place], accepted=node in accepted)
-                        for place, node in zip(tried.tolist(), children[tried].tolist(), strict=True)]
-
-    def logprobs(self, path: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
-        """Log-probs, in 1e-5 nats, of the `tokens` that follow the root and the nodes of `path`, one after each.
-
-        They are worked out as `describe` does it, so that a replay scores by the very same numbers.
-        """
-        rows = torch.from_numpy(np.searchsorted(self.order, np.append(0, path))).to(self.logits.device)
-        logits = self.logits[rows].float()
-        chosen = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0] - logits.logsumexp(-1)
-        chosen[-1] = logits[-1].log_softmax(-1)[tokens[-1]]
-        return to_units(chosen.cpu().double().numpy())
-
-    def best(self, k: int) -> np.ndarray:
-        """The target's k best next tokens after each verified node, best first: [nodes, k]."""
-        if self.facts is not None and k <= WALK_TOP_K:
-            return self.facts.tokens[:, :k]
-        return top_columns(self.logits.float(), k)[1].cpu().numpy()
-
-    def rivals(self, path: np.ndarray, k: int) -> np.ndarray:
-        """The target's k best tokens at the end of the accepted `path`, the bonus first: [k]."""
-        row = np.searchsorted(self.order, path[-1]) if len(path) else 0
-        if self.facts is not None and k <= WALK_TOP_K:
-            return self.facts.tokens[row, :k]
-        return top_columns(self.logits[row:row + 1].float(), k)[1][0].cpu().numpy()
-
-    def read(self, ranked: np.ndarray, rows: np.ndarray, argmax: torch.Tensor) -> Facts:
-        """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`; see `read_facts`."""
-        children = self.order[1:]
-        parents = np.searchsorted(self.order, self.tree.parent[children])
-        return read_facts(self.logits, parents, self.tree.token[children], ranked, rows, argmax)
-
-    def _walk(self, walk: np.ndarray, facts: Facts, here: np.ndarray, tried: np.ndarray,
-              rank: np.ndarray) -> list[Walked]:
-        """The target's view at each node of the walk; `here` are their places in the facts."""
-        above = self.tree.parent[tried]
-        return [Walked(node=node, tokens=facts.tokens[row].tolist(), logprobs=facts.logprobs[row].tolist(),
-                       children=tried[above == node].tolist(), ranks=rank[above == node].tolist(),
-                       entropy=int(facts.entropy[row]))
-                for node, row in zip(walk.tolist(), here.tolist(), strict=True)]
-
-
-def to_units(nats: np.ndarray) -> np.ndarray:
-    """Nats as the integers of a trace."""
-    return np.rint(np.maximum(nats, IMPOSSIBLE) * NATS).astype(np.int64)
 
 
 class Target:
@@ -159,7 +33,8 @@ class Target:
         """The forwards since the last call, with their times."""
         return self.stopwatch.read(TARGET)
 
-    def prefill(self, prompt: list[int], k: int, layers: Sequence[int] = ()) -> Prefilled:
+    def prefill(self, prompt: list[int], k: int, layers: Sequence[int] = (),
+                sampler: Sampler | None = None) -> Prefilled:
         """Read the prompt and choose the first root; with k > 0 also the k best next tokens at every position.
 
         From now on, until the next prompt, the hidden states of `layers` come along.
@@ -172,13 +47,14 @@ class Target:
                 seen.append(self.cached.states)
                 if k:
                     tables.append(top_tokens(logits, k))
-        root = int(favourites(logits[-1:]))
+        last = logits[-1:]
+        root = int(sampler.pick(sampler.probabilities(last))[0] if sampler else favourites(last))
         empty = np.zeros((0, k), np.int64)
         tokens, logprobs = (np.concatenate(parts) for parts in zip(*tables, strict=True)) if k else (empty, empty)
         states = {layer: torch.cat([chunk[layer] for chunk in seen]) for layer in layers}
         return Prefilled(prompt=prompt, root=root, tokens=tokens, logprobs=logprobs, states=states)
 
-    def verify(self, tree: DraftTree, order: np.ndarray) -> Answers:
+    def verify(self, tree: DraftTree, order: np.ndarray, sampler: Sampler | None = None) -> Answers | SampledAnswers:
         """One forward over the nodes `order` (ascending, closed under parents, the root first)."""
         committed = tree.context - 1
         visible = np.ones((len(order), committed + len(order)), bool)
@@ -186,6 +62,9 @@ class Target:
         with self.stopwatch.lap(len(order)):
             logits = self.cached.forward(tree.token[order], tree.positions[order], visible)
         argmax = favourites(logits)
+        if sampler:
+            return SampledAnswers(tree, order, logits, argmax.cpu().numpy(),
+                                  probabilities=sampler.probabilities(logits))
         if not self.ask_once:
             return Answers(tree, order, logits, argmax.cpu().numpy())
         answers = Answers(tree, order, logits, np.zeros(0, np.int64))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,10 @@ from treegraft.scheduler.network import Scheduler
 from treegraft.settings import Configurable, SettingError
 from treegraft.trace.records import Clock, CostCurve, Event, Expand, Prune, Rescore
 from treegraft.tree import NEG_INF, ROOT, DraftTree, path_scores
+from treegraft.verify import Draws
+
+if TYPE_CHECKING:
+    from treegraft.models.sampler import Sampler
 
 MAX_NODES = 8192
 """Most nodes of one tree: bounds the memory of masks and caches."""
@@ -46,8 +50,9 @@ class Round:
     """One round while it is drafted: the tree, the drafters by role, and the events so far.
 
     `limit` is the most nodes that the target can still take near the end of its context. `forced` holds decisions that
-    a probe takes instead of the policy, layer by layer. After drafting, `kept` holds the nodes for the target,
-    ascending, and `note` why they are fewer than the policy wanted.
+    a probe takes instead of the policy, layer by layer. `sampler` is there where the target samples. After drafting,
+    `kept` holds the nodes for the target, ascending, `draws` the children that were drawn at random, by their parent,
+    and `note` why the nodes are fewer than the policy wanted.
     """
 
     tree: DraftTree
@@ -55,6 +60,8 @@ class Round:
     limit: int
     constants: Constants = NO_CONSTANTS
     forced: Sequence[bool] = ()
+    sampler: Sampler | None = None
+    draws: dict[int, Draws] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     kept: np.ndarray = field(default_factory=lambda: np.array([ROOT]))
     note: str = ""
@@ -149,7 +156,8 @@ class Policy(Configurable, ABC):
     """The rule that grows one draft tree a round. Subclasses are dataclasses of settings.
 
     `roles` are the drafters that it takes, in order. `capacity` is the most nodes (root included) that its tree can
-    have under its settings. `reranks` says that its tree grows whatever its `budget`, and the best nodes by score are
+    have under its settings. `drafts` says how children come about, in the words of `verify.DRAFTINGS`, which decides
+    the acceptance rules that fit where the target samples. `reranks` says that its tree grows whatever its `budget`, and the best nodes by score are
     kept of it; `decides` that its layers are calls or skips, the choices that exhaustive probes go through.
     """
 
@@ -168,6 +176,10 @@ class Policy(Configurable, ABC):
     @property
     @abstractmethod
     def capacity(self) -> int: ...
+
+    @property
+    def drafts(self) -> str:
+        return "best"
 
     @property
     def needs_clock(self) -> bool:

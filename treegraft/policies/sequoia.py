@@ -10,6 +10,7 @@ import numpy as np
 from treegraft.analysis.costs import microseconds
 from treegraft.policies.base import Constants, Policy, Role, Round
 from treegraft.policies.best_shape import best_trees
+from treegraft.policies.drawn import CHOICES, DRAFTING
 from treegraft.policies.list_settings import parse_list, with_files_read
 from treegraft.policies.static import draft_along
 from treegraft.policies.templates import Template
@@ -36,8 +37,7 @@ class Sequoia(Policy):
     drafted: the one with `budget` nodes, or the one for which the measured costs promise the most tokens a second,
     `(layers * drafter forward + target forward) / expected tokens` being the least (section 4.3).
 
-    The children are the drafter's best tokens. The paper samples them without replacement, which matters where the
-    target samples, too.
+    The children are the drafter's best tokens, or drawn without replacement, as in the paper, where the target samples.
     """
 
     name = "sequoia"
@@ -50,6 +50,7 @@ class Sequoia(Policy):
                           "such as [0.6, 0.2, 0.1], or the path of a JSON file with one.")
     size: str = setting("budget", "Use the whole budget, or as much of it as the measured costs make fastest.",
                         choices=("budget", "fastest"))
+    drafting: str = setting("best", DRAFTING, choices=CHOICES)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,13 +67,17 @@ class Sequoia(Policy):
         return 1 + self.budget
 
     @property
+    def drafts(self) -> str:
+        return self.drafting
+
+    @property
     def needs_costs(self) -> bool:
         return self.size == "fastest"
 
     def draft(self, round: Round) -> None:
         if self._drafted[0] is not round.constants:
             self._drafted = round.constants, self.template(round.constants, round.drafters[0].id)
-        draft_along(round, self._drafted[1])
+        draft_along(round, self._drafted[1], self.drafting)
 
     def template(self, constants: Constants, drafter: int) -> Template:
         """The tree that is drafted with these costs. Errors: `SettingError` where they are needed and missing."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from treegraft.policies.base import Policy, Role, Round
+from treegraft.policies.drawn import CHOICES, DRAFTING, draw_along
 from treegraft.policies.list_settings import parse_list, with_files_read
 from treegraft.policies.offers import ask, take
 from treegraft.policies.templates import Template, from_paths
@@ -35,7 +36,7 @@ class Static(Policy):
 
     The shapes that come with it are those of EAGLE-1's code (levels 4/8/8/3/2) and of Medusa's (10/28/23/2). A shape of
     one's own is a list of rank paths, each with its beginnings: [[0], [1], [0, 0]] has two nodes below the root, and
-    one below the better of them.
+    one below the better of them. Where children are drawn, a rank is the place of a draw (SpecInfer, arXiv 2305.09781).
     """
 
     name = "static"
@@ -43,6 +44,7 @@ class Static(Policy):
 
     tree: str = setting("eagle1", "eagle1, medusa, a list of rank paths such as [[0], [1], [0, 0]], or the path of a "
                                   "JSON file with one.")
+    drafting: str = setting("best", DRAFTING, choices=CHOICES)
 
     @functools.cached_property
     def template(self) -> Template:
@@ -61,12 +63,24 @@ class Static(Policy):
     def capacity(self) -> int:
         return 1 + self.template.size
 
+    @property
+    def drafts(self) -> str:
+        return self.drafting
+
     def draft(self, round: Round) -> None:
-        draft_along(round, self.template)
+        draft_along(round, self.template, self.drafting)
 
 
-def draft_along(round: Round, template: Template) -> None:
-    """Fill the template, one drafter forward a level, and keep what could be filled."""
+def draft_along(round: Round, template: Template, drafting: str) -> None:
+    """Fill the template, one drafter forward a level, with the best tokens or with draws; see `drawn.DRAFTING`."""
+    if drafting == "best":
+        rank_along(round, template)
+    else:
+        draw_along(round, template, replacement=drafting == "iid")
+
+
+def rank_along(round: Round, template: Template) -> None:
+    """Fill the template with the tokens of its ranks, and keep what could be filled."""
     drafter, width = round.drafters[0], int(template.rank.max()) + 1
     node = np.full(template.size + 1, -1)
     node[ROOT] = ROOT
