@@ -13,7 +13,8 @@ ROOT = Path(__file__).parents[1]
 SOURCES = [*(ROOT / "treegraft").rglob("*.py"), ROOT / "app.py", *(ROOT / "pages").rglob("*.py")]
 HEAVY = {"torch", "transformers", "accelerate", "safetensors"}
 LIGHT_PLACES = ("treegraft/trace", "treegraft/analysis", "treegraft/view", "treegraft/doctor", "pages", "app.py")
-NUMPY_ONLY = ("treegraft/tree.py", "treegraft/policies", "treegraft/drafters/base.py", "treegraft/drafters/lookup.py",
+NUMPY_ONLY = ("treegraft/tree.py", "treegraft/verify.py", "treegraft/policies", "treegraft/drafters/base.py",
+              "treegraft/drafters/lookup.py",
               "treegraft/drafters/ngrams.py", "treegraft/drafters/ngram.py", "treegraft/drafters/logitspec.py",
               "treegraft/drafters/lookahead.py", "treegraft/drafters/datastore.py", "treegraft/datastore/store.py",
               "treegraft/settings.py", "treegraft/scheduler/features.py", "treegraft/scheduler/network.py")
