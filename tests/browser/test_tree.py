@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect
 
 import treegraft
 from tests.strategies import VOCAB, make_run, write_runs
-from tests.view.examples import grafted, retrieved
-from treegraft.trace.records import NATS, Prompt
+from tests.view.examples import drawn, grafted, retrieved
+from treegraft.trace.records import NATS, Prompt, Tried
 from treegraft.view.library import DEMOS, traces
 from treegraft.view.model import WINDOW_ROUNDS, label, run_view
 
@@ -39,6 +39,10 @@ def home(tmp_path_factory) -> Path:
     write_runs(folder / "several.jsonl", *(make_run(Random(seed), [(2, 3)] * 3) for seed in (7, 8)))
     write_runs(folder / "grafted.jsonl", grafted())
     write_runs(folder / "retrieved.jsonl", retrieved())
+    write_runs(folder / "drawn.jsonl", drawn())
+    write_runs(folder / "threshold.jsonl", drawn("typical", [
+        Tried(node=1, p=-40_000, u=0.09, accepted=True), Tried(node=2, p=-120_000, u=0.09, accepted=True),
+        Tried(node=3, p=-10_000, u=0.09, accepted=True), Tried(node=4, p=-250_000, u=0.09, accepted=False)], [1, 3]))
     return home
 
 
@@ -275,6 +279,53 @@ def test_learned_rows_stand_above_what_they_were(page, app):
     assert page.locator(".tg-rows .tg-fresh-token").all_inner_texts() == ["\u00b7sea", "\u00b7sun"]
 
 
+def bars(trial) -> list[list[str]]:
+    """The bars of a tried child: token and probability."""
+    return [row.split() for row in trial.locator(".tg-bars tr").all_inner_texts()]
+
+
+def test_a_sampled_acceptance_replays_as_bars(page, app):
+    visit(page, app, trace="drawn", round=0)
+    expect(page.locator(".tg-heading")).to_contain_text("rule points, temperature 1, top-p 0.9, seed 1")
+    expect(page.locator(".tg-stage-sheet h3")).to_have_text("Accepted by the rule “points”")
+    expect(page.locator(".tg-stage-sheet")).to_contain_text("Accept with p; else take the token out of p (EAGLE-2).")
+    assert facts(page) == {"Accepted": "1", "Expected": "1.92, from the recorded probabilities"}
+    expect(page.locator(".tg-summary")).to_contain_text(
+        "Expected accepted length 1.92, computed from the recorded probabilities.")
+    assert page.locator(".tg-stage-sheet h4").all_inner_texts() == ["After The", "After \u00b7sea"]
+    trials = page.locator(".tg-trial").all()
+    assert [trial.locator(".tg-fate").inner_text() for trial in trials] == [
+        "not accepted", "accepted", "not accepted", "drawn"]
+    assert [trial.locator(".tg-verdict .tg-number").inner_text() for trial in trials[:3]] == [
+        "u 0.750 \u2265 chance 0.670", "u 0.250 < chance 0.913", "u 0.970 \u2265 chance 0.951"]
+    assert [bars(trial) for trial in trials] == [
+        [["\u00b7sky", "0.670"], ["\u00b7sea", "0.301"], ["\u00b7sun", "0.018"]],
+        [["\u00b7sea", "0.913"], ["\u00b7sun", "0.056"], ["\u00b7sky", "0"]],
+        [["\u00b7is", "0.951"], ["\u00b7was", "0.037"], ["\u00b7blue", "0.009"]],
+        [["\u00b7was", "0.756"], ["\u00b7blue", "0.186"], ["\u00b7is", "0"]]]
+    widths = [bar.evaluate("bar => new DOMMatrix(getComputedStyle(bar, '::before').transform).a")
+              for bar in trials[0].locator(".tg-bars .tg-meter").all()]
+    assert widths == pytest.approx([1, 0.301 / 0.670, 0.018 / 0.670], abs=0.01)
+    trials[1].get_by_role("button").click()
+    place(page, round=0, node=2)
+    expect(page.locator(".tg-why")).to_contain_text(
+        "the p that was left of the target’s was 0.913, and u 0.250, below it.")
+    found = facts(page)
+    assert (found["Chance"], found["Expected below"]) == ("0.301", "0.95 tokens")
+
+
+def test_a_lossy_rule_is_called_lossy_in_heading_and_panel(page, app):
+    visit(page, app, trace="threshold", round=0)
+    lossy = "the text is not distributed as the target’s own"
+    expect(page.locator(".tg-heading .tg-note")).to_have_text(
+        f"rule typical, temperature 1, top-p 0.9, seed 1 (lossy: {lossy})")
+    expect(page.locator(".tg-stage-sheet .tg-note")).to_have_text(f"Lossy: {lossy}.")
+    words = page.locator(".tg-trial .tg-verdict .tg-number")
+    expect(words).to_have_text(["p 0.670 > threshold 0.090", "p 0.301 > threshold 0.090", "p 0.905 > threshold 0.090",
+                                "p 0.082 \u2264 threshold 0.090"])
+    assert not page.locator(".tg-trial", has_text="goes to zero").count()
+
+
 def test_events_of_a_layer_stand_together(page, app):
     visit(page, app, trace="grafted", round=0, event=4)
     expect(page.locator(".tg-step-name")).to_have_text(
@@ -397,7 +448,7 @@ def test_one_of_several_runs_can_be_chosen(page, app):
     place(page, trace="several", run=1)
 
 
-@pytest.mark.parametrize("trace", ["question", "grafted", "retrieved"])
+@pytest.mark.parametrize("trace", ["question", "grafted", "retrieved", "drawn"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_nothing_is_wider_than_the_screen(page, app, trace, width):
     page.set_viewport_size({"width": width, "height": 844})

@@ -36,6 +36,8 @@ from treegraft.trace.replay import outcome
 MAX_NODES = 8192
 """Nodes of one round: their ancestor mask takes the square of it in bytes."""
 MAX_EVENTS = 1024
+SLACK = 1e-6
+"""What rounding may add to chances that sum to one."""
 
 
 def check_order(before: Collection[str], kind: str) -> None:
@@ -313,12 +315,12 @@ class Events:
         if not chances:
             return
         aligned(len(self.target), self.place, chances=chances)
-        if not all(0 <= chance <= 1 for chance in chances) or chances[0] != 1:
+        if not all(0 <= chance <= 1 + SLACK for chance in chances) or chances[0] != 1:
             self.fail("chances", "must lie between 0 and 1, the root's being 1")
         sums: dict[int, float] = {}
         for node, chance in zip(self.target, chances, strict=True):
             sums[self.nodes.parent[node]] = sums.get(self.nodes.parent[node], 0.0) + chance
-        if max(sums.values()) > 1 + 1e-6:
+        if max(sums.values()) > 1 + SLACK:
             self.fail("chances", f"of siblings sum to {max(sums.values())}; only one of them can be accepted")
 
     def learn(self, event: Learn) -> None:

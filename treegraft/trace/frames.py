@@ -34,8 +34,8 @@ def rounds_frame(runs: Iterable[Run]) -> pandas.DataFrame:
     ones, `merged` those of them that had been drafted, too, `shortfall` slots that stayed empty, and `learned` the rows
     that drafters changed after the round. `rule` accepted, and `expected` is the accepted length that the recorded
     probabilities let expect (NaN where they were not recorded). `bonus` is a token id, `new_tokens` and `discarded`
-    count path and bonus before and after the end of the text. `<phase>_us` are wall times; for each model (`target`, `drafter0`, ...) there
-    are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the cached tokens `<model>_kv`.
+    count path and bonus before and after the end of the text. `<phase>_us` are wall times; for each model (`target`,
+    `drafter0`, ...) there are `<model>_forwards`, `<model>_tokens`, `<model>_us` and the cached tokens `<model>_kv`.
     """
     import pandas
 

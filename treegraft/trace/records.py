@@ -349,8 +349,9 @@ class Tried(Plain, kw_only=True):
 
     `p` is the log-probability of its token in what was then left of the target's distribution, `q` that in the
     drafter's distribution (`None` for a token that was not drawn at random). A random number `u` below p, or below
-    p / q, accepts; under the rule `typical`, `u` is the threshold that p must be above. `residual` are the best tokens
-    of what a rejection leaves of the target's distribution, for the next sibling or the bonus."""
+    p / q, accepts. Under the rule `traversal`, p is such that p / q is the chance of the whole path to the node; under
+    `typical`, `u` is the threshold that p must be above. `residual` are the best tokens of what a rejection leaves of
+    the target's distribution, for the next sibling or the bonus."""
 
     node: Id
     p: Logprob
