@@ -8,7 +8,8 @@ import pytest
 
 from tests.analysis.recordings import PROMPTS, drafter_of, recorded_with
 from treegraft import calibration
-from treegraft.analysis.whatif import WhatIf
+from treegraft.analysis import gates
+from treegraft.analysis.whatif import WhatIf, change
 from treegraft.calibrate import CALIBRATED, PAPER, UNGATED, Survey, is_cut
 from treegraft.calibration import Calibration, CalibrationError, calibrated, find, load, place, save
 from treegraft.drafters.successors import Successors
@@ -40,13 +41,31 @@ def test_thresholds_are_the_fastest_of_those_tried():
     assert (found.target, found.drafter, found.retriever, found.prompts) == ("tiny", "strong", "successors", 2)
     assert len(steps) == 4
     assert len(found.depths) == POLICY.depth
-    assert found.speeds[CALIBRATED] >= found.speeds[UNGATED] > 0
+    assert found.speeds[CALIBRATED] >= max(found.speeds[UNGATED], found.speeds[PAPER]) > 0
+    calibrated = change(POLICY, **found.settings)
+    replays = [WhatIf(run).replay(calibrated) for run in survey().runs]
+    own = sum(one.tokens - 1 for one in replays) * 1000 / sum(one.milliseconds for one in replays)
+    assert found.speeds[CALIBRATED] == pytest.approx(own)
     replays = [WhatIf(run).replay(POLICY.with_gates()) for run in survey().runs]
     paper = sum(one.tokens - 1 for one in replays) * 1000 / sum(one.milliseconds for one in replays)
     assert found.speeds[PAPER] == pytest.approx(paper)
 
 
-def test_depths_that_tell_too_little_get_no_gate():
+def with_speeds(monkeypatch, ungated: float, paper: float, found: float) -> None:
+    """Let the replays take these speeds."""
+    monkeypatch.setattr(gates, "speeds", lambda _, policies, on_run: [ungated, paper, *[found] * (len(policies) - 2)])
+
+
+@pytest.mark.parametrize(("paper", "kept"), [(2.0, True), (0.5, False)])
+def test_the_papers_gates_stay_where_no_others_are_faster(monkeypatch, paper, kept):
+    with_speeds(monkeypatch, 1.0, paper, 1.5)
+    found = survey().calibrate(least_auc=0.3)
+    assert (found.settings == {"gates": "0,1,5", "tau_d0": 0.14, "tau_d1": 0.14, "tau_d5": 0.5}) == kept
+    assert found.speeds[CALIBRATED] == max(paper, 1.5)
+
+
+def test_depths_that_tell_too_little_get_no_gate(monkeypatch):
+    with_speeds(monkeypatch, 1.0, 1.0, 1.5)
     found = survey().calibrate(least_auc=1.0)
     chosen = {one.chosen for one in found.depths if one.auc == 1.0} - {""}
     assert {one.chosen for one in found.depths} - {""} == chosen

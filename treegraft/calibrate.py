@@ -11,7 +11,7 @@ from treegraft.analysis.gates import LEAST_AUC, Readings
 from treegraft.batch import REFUSALS, record_prompts
 from treegraft.calibration import Calibration, CalibrationError, GateReport
 from treegraft.models import Pair
-from treegraft.policies.graft import STAGES, Graft
+from treegraft.policies.graft import DEPTHS, STAGES, THRESHOLDS, Graft
 from treegraft.prompts import Prompt
 from treegraft.run import choose_drafters
 from treegraft.trace.runs import Run
@@ -62,27 +62,32 @@ class Survey:
         if not sum(len(part.accepted) for part in parts):
             raise CalibrationError("no prompt was answered with more than one token; give other prompts.")
         readings = Readings.concatenate(parts)
-        chosen = gates.choose_depths(readings, least_auc)
-        text = gates.gates_text(chosen)
-        taus, found = self._thresholds(readings, chosen, text, on_run)
+        chosen, taus, found = self._thresholds(readings, gates.choose_depths(readings, least_auc), on_run)
         header = self.runs[0].header
         return Calibration(
             target=header.target.name, drafter=header.drafters[0].name, retriever=header.drafters[1].name,
-            gates=text, **{f"tau_{stage}": tau for stage, tau in zip(STAGES, taus, strict=True)},
+            gates=gates.gates_text(chosen), **{f"tau_{stage}": tau for stage, tau in zip(STAGES, taus, strict=True)},
             depths=report(readings, chosen), speeds=found, prompts=len(self.runs),
             created=datetime.now(UTC).isoformat(timespec="seconds"), command=command)
 
-    def _thresholds(self, readings: Readings, chosen: dict[str, int], text: str,
-                    on_run: Callable[[], None]) -> tuple[gates.Thresholds, dict[str, float]]:
-        """The fastest thresholds and the estimated speeds; without times those by Youden's J, and no speeds."""
-        tried = gates.candidates(readings, chosen)
+    def _thresholds(self, readings: Readings, chosen: dict[str, int],
+                    on_run: Callable[[], None]) -> tuple[dict[str, int], gates.Thresholds, dict[str, float]]:
+        """The gates and thresholds that are fastest, and the estimated speeds; the paper's, where no others are faster.
+
+        Without times they are the thresholds by Youden's J, and there are no speeds.
+        """
+        tried, text = gates.candidates(readings, chosen), gates.gates_text(chosen)
         policies = [gates.with_thresholds(self.policy, text, taus) for taus in tried]
-        found = gates.speeds(self.runs, [self.policy.ungated, self.policy.with_gates(), *policies], on_run)
-        if not found[0]:
+        ungated, paper, *found = gates.speeds(
+            self.runs, [self.policy.ungated, self.policy.with_gates(), *policies], on_run)
+        if not ungated:
             own = {stage: round(gates.youden(*readings.at(depth)), 4) for stage, depth in chosen.items()}
-            return tuple(own.get(stage, 0.0) for stage in STAGES), {}
-        best = max(range(len(tried)), key=lambda number: (found[2 + number], -sum(tried[number])))
-        return tried[best], {UNGATED: found[0], PAPER: found[1], CALIBRATED: found[2 + best]}
+            return chosen, tuple(own.get(stage, 0.0) for stage in STAGES), {}
+        best = max(range(len(tried)), key=lambda number: (found[number], -sum(tried[number])))
+        speeds = {UNGATED: ungated, PAPER: paper, CALIBRATED: max(found[best], paper)}
+        if paper > found[best]:
+            return dict(zip(STAGES, DEPTHS, strict=True)), THRESHOLDS, speeds
+        return chosen, tried[best], speeds
 
 
 def is_cut(run: Run) -> bool:
