@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -385,6 +387,17 @@ def test_rules_refuse_what_the_table_says_and_nothing_else(rule, drafting):
 def test_each_drafting_has_a_lossless_rule():
     assert RULE_OF.keys() == DRAFTINGS.keys()
     assert all(RULES[rule].lossless and drafting in RULES[rule].drafting for drafting, rule in RULE_OF.items())
+
+
+def test_the_documented_tables_are_those_of_the_code():
+    text = (Path(__file__).parents[1] / "docs/acceptance.md").read_text()
+    rows = [[cell.strip(" `*") for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    assert {row[0]: row[3] == "yes" for row in rows if row[0] in RULES} == {
+        rule.name: rule.lossless for rule in RULES.values()}
+    fitting = {row[1]: [row[2], *re.findall("`(.*?)`", f"`{row[3]}`")] for row in rows if row[1] in DRAFTINGS}
+    assert {drafting: sorted(rules) for drafting, rules in fitting.items()} == {
+        drafting: sorted(verify.rules_for(drafting)) for drafting in DRAFTINGS}
+    assert {drafting: rules[0] for drafting, rules in fitting.items()} == RULE_OF
 
 
 def test_greedy_acceptance_is_for_temperature_0():
