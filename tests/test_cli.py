@@ -91,6 +91,15 @@ def test_record_writes_a_trace_and_prints_the_answer(recorder):
     assert "x.jsonl.zst: 1 run, " in result.stderr
 
 
+def test_record_says_how_tokens_are_drawn(recorder):
+    result = treegraft("record", "--prompt", "Why?", "--temperature", 0.8, "--top-p", 0.9, "--top-k", 40, "--min-p",
+                       0.05, "--seed", 7, "--rule", "typical", "--out", "x.jsonl")
+    assert result.exit_code == 0, result.output
+    (asked,) = recorder.asked
+    assert (asked.temperature, asked.top_p, asked.top_k, asked.min_p) == (0.8, 0.9, 40, 0.05)
+    assert (asked.seed, asked.rule) == (7, "typical")
+
+
 def test_record_without_out_chooses_a_new_name(recorder):
     assert treegraft("record", "--prompt", "Why?").exit_code == 0
     (path,) = Path().glob("treegraft-*.jsonl.zst")
@@ -241,6 +250,10 @@ def test_nothing_recorded_leaves_no_file(recorder):
     (["--prompt", "x", "--drafter", "a" * 5000], "cannot be looked for"),
     (["--prompt", "x", "--drafter", "~nobody-here/x"], "There is no folder"),
     (["--prompt", "x", "--out", "a" * 300 + ".jsonl"], "cannot be written: File name too long"),
+    (["--prompt", "x", "--temperature", "-1"], "temperature was -1.0; allowed: 0.0 to 10.0"),
+    (["--prompt", "x", "--top-p", "0.9"], "at temperature 0 nothing is drawn"),
+    (["--prompt", "x", "--set", "drafting=iid", "--policy", "chain"], "needs a temperature above 0"),
+    (["--prompt", "x", "--temperature", "1", "--rule", "traversal"], "eagle2 drafts here can be verified by: points"),
     (["--prompt", "x", "--out", "x.txt"], "ends in .jsonl or .jsonl.zst"),
     (["--prompt", "x", "--out", "none/x.jsonl"], "there is no folder none"),
     (["--prompt", "[red]", "--policy", "[bold]"], "no policy '[bold]'"),

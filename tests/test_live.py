@@ -19,6 +19,7 @@ from treegraft.models.errors import FetchError, LoadError
 from treegraft.models.pairs import SMOLLM2
 from treegraft.policies import Eagle2, Plain
 from treegraft.prompts import bundled
+from treegraft.sampling import Sampling
 from treegraft.settings import SettingError
 from treegraft.trace import TraceError
 from treegraft.trace.records import Header
@@ -221,10 +222,12 @@ def test_decode_asks_for_what_the_request_says(monkeypatch):
         return SimpleNamespace(run="the run")
 
     monkeypatch.setattr("treegraft.run.record", record)
-    request = Request("smollm2", Eagle2(), "Why?", drafters=("strong",), max_new_tokens=9, stop=("x",))
+    request = Request("smollm2", Eagle2(), "Why?", drafters=("strong",), max_new_tokens=9, stop=("x",),
+                      sampling=Sampling(0.7, top_p=0.9, seed=5))
     assert live.decode("pair", request, "writer", print) == "the run"
     assert asked == {"pair": "pair", "prompt": "Why?", "policy": Eagle2(), "drafters": ("strong",), "writer": "writer",
-                     "group": "", "turn": 0, "max_new_tokens": 9, "stop": ("x",), "on_round": print}
+                     "group": "", "turn": 0, "max_new_tokens": 9, "stop": ("x",), "on_round": print,
+                     "temperature": 0.7, "top_k": 0, "top_p": 0.9, "min_p": 0.0, "rule": "fitting", "seed": 5}
 
 
 @pytest.mark.parametrize(("question", "words"), [

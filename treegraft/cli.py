@@ -26,6 +26,7 @@ from treegraft.calibrate_cli import calibrate
 from treegraft.compare.cli import compare
 from treegraft.datastore.cli import datastore
 from treegraft.distill.cli import app as distill_app
+from treegraft.sampling import FITTING, Sampling, rule_for
 from treegraft.scheduler.cli import distill_scheduler, values
 from treegraft.settings import Setting, SettingError, settings_of
 from treegraft.shell import INTERRUPTED, console, fail, load_pair, pick, progress_bar, refusing, say
@@ -48,6 +49,9 @@ app.command("distill-scheduler")(distill_scheduler)
 app.command()(calibrate)
 app.command()(warm)
 app.command()(datastore)
+
+SAMPLING = {setting.name: setting.help for setting in settings_of(Sampling)}
+"""Help for the choices of a run that samples."""
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="A .jsonl or .jsonl.zst file.", show_default=False)]
 
@@ -83,6 +87,14 @@ def record(
     max_context: Annotated[int | None, typer.Option(min=2, help="Tokens that the caches hold.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="A text that ends the answer.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the prompt as it is, without chat template.")] = False,
+    temperature: Annotated[float, typer.Option(help=SAMPLING["temperature"])] = 0.0,
+    top_k: Annotated[int, typer.Option(help=SAMPLING["top_k"])] = 0,
+    top_p: Annotated[float, typer.Option(help=SAMPLING["top_p"])] = 1.0,
+    min_p: Annotated[float, typer.Option(help=SAMPLING["min_p"])] = 0.0,
+    seed: Annotated[int | None, typer.Option(
+        help="Of the random numbers: with the same one, a machine draws the same text. By default each run gets its "
+             "own; its trace holds it.")] = None,
+    rule: Annotated[str, typer.Option(help=SAMPLING["rule"])] = FITTING,
     scheduler: Annotated[Path | None, typer.Option(
         help="The folder of a scheduler for the policy treegraft; by default the pair's own.")] = None,
     level: Annotated[str, typer.Option(
@@ -99,14 +111,17 @@ def record(
     prompts = choose_prompts(prompt, prompt_file, messages, category, split, limit, raw)
     kind = POLICIES[pick("policy", policy, list(POLICIES))]
     of_policy, of_drafters = split_settings(settings or [])
+    sampling = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed, "rule": rule}
     with refusing(SettingError):
         chosen = kind.from_text(of_policy)
+        rule_for(chosen, Sampling(**sampling))
     path = trace_path(out, force)
     wanted = None if kind.roles and not drafter else drafter or []
     pair = load_pair(target, wanted, of_drafters, dtype=dtype, device=device, trust_remote_code=trust_remote_code)
-    options = {"drafters": list(pair.drafters) if wanted else None, "max_new_tokens": max_new_tokens,
-               "max_context": max_context, "stop": stop or (), "raw": raw, "scheduler": scheduler,
-               "level": pick("level", level, ["run", "dense", "exhaustive"])}
+    options = sampling | {
+        "drafters": list(pair.drafters) if wanted else None, "max_new_tokens": max_new_tokens,
+        "max_context": max_context, "stop": stop or (), "raw": raw, "scheduler": scheduler,
+        "level": pick("level", level, ["run", "dense", "exhaustive"])}
     write_trace(path, force, pair, prompts, chosen, options)
 
 

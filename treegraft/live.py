@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -25,6 +25,7 @@ from treegraft.home import recordings
 from treegraft.models.errors import ModelError
 from treegraft.models.fetch import Progress, WheelModel, fetch
 from treegraft.prompts import bundled
+from treegraft.sampling import Sampling
 from treegraft.settings import SettingError
 from treegraft.trace import Run, TracedRound, TraceError, Writer
 from treegraft.trace import open as open_trace
@@ -63,6 +64,7 @@ class Request:
     drafters: tuple[str, ...] | None = None
     max_new_tokens: int = 256
     stop: tuple[str, ...] = ()
+    sampling: Sampling = field(default_factory=Sampling)
     earlier: Path | None = None
     turn: int = 0
 
@@ -327,7 +329,8 @@ def decode(pair: Pair, request: Request, writer: Writer, on_round: Callable[[Tra
 
     return record(pair, request.prompt, request.policy, drafters=request.drafters, writer=writer,
                   group=CONVERSATION if request.earlier else "", turn=request.turn,
-                  max_new_tokens=request.max_new_tokens, stop=request.stop, on_round=on_round).run
+                  max_new_tokens=request.max_new_tokens, stop=request.stop, on_round=on_round,
+                  seed=request.sampling.seed, **request.sampling.settings).run
 
 
 def copy_turns(trace: Path, writer: Writer) -> None:

@@ -101,9 +101,10 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
     header = describe_run(pair, policy, chosen, records.Prompt(
         tokens=tokens, text=rendered, messages=chat_of(prompt, rendered)))
-    header.decoding = records.Decoding(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, rule=rule,
-                                       seed=sampling.seed, max_new_tokens=max_new_tokens, max_context=max_context,
-                                       stop=stop, eos=sorted(pair.target.eos_ids))
+    header.decoding = records.Decoding(
+        temperature=sampling.temperature, top_k=top_k, top_p=sampling.top_p, min_p=sampling.min_p, rule=rule,
+        seed=sampling.seed, max_new_tokens=max_new_tokens, max_context=max_context, stop=stop,
+        eos=sorted(pair.target.eos_ids))
     header.group, header.index, header.turn, header.level = group, index, turn, level
     with ExitStack() as stack:
         stack.enter_context(pair.lock)
@@ -255,8 +256,10 @@ def choose_drafters(pair: Pair, policy: Policy, names: Sequence[str] | None) -> 
             known = ", ".join(pair.drafters) or "none"
             why = "cannot fill" if name in pair.drafters else "is not there for"
             why = "already has a role and cannot fill" if pair.drafters.get(name) in chosen else why
-            raise RunError(f"drafter {name!r} {why} the role {role.name!r} of policy {policy.name}, which "
-                           f"{role.help}. Fitting: {', '.join(fitting) or 'none'}; the pair has: {known}.")
+            who = "no drafter here can fill" if names is None else f"drafter {name!r} {why}"
+            raise RunError(f"{who} the role {role.name!r} of policy {policy.name}, which {role.help}. Fitting: "
+                           f"{', '.join(fitting) or 'none'}; the pair has: {known}. Give --drafter a name, a folder "
+                           "or a hub id.")
         drafter = fitting[name]
         drafter.id = place
         chosen.append(drafter)

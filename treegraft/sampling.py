@@ -48,6 +48,7 @@ class Sampling(Configurable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.temperature, self.top_p, self.min_p = float(self.temperature), float(self.top_p), float(self.min_p)
         if 0 < self.temperature < COOLEST:
             raise SettingError(f"temperature was {self.temperature}; allowed: 0 (greedy), or {COOLEST} to 10.")
         if self.temperature == 0:

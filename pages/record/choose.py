@@ -4,7 +4,7 @@ from the registries, and what a setting is from its dataclass."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
@@ -14,7 +14,9 @@ from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
 from treegraft.policies import POLICIES, Policy
 from treegraft.policies.base import Role
 from treegraft.prompts import Prompt, bundled
+from treegraft.sampling import FITTING, LARGEST_SEED, Sampling, rule_for, rules_for
 from treegraft.settings import Setting, SettingError, settings_of
+from treegraft.verify import RULES
 from treegraft.view.model import cut
 
 OTHER = "another model"
@@ -105,8 +107,32 @@ def choose_limits() -> tuple[int, tuple[str, ...]]:
     limit = st.number_input("Most new tokens", 1, MAX_NEW_TOKENS, 256, key="max_new_tokens", **KEEP)
     stop = st.multiselect("Stop texts", [], key="stop", accept_new_options=True, placeholder="None", **KEEP,
                           help="The answer ends at the first of these. Write \\\\n for a line break.")
-    st.caption("Greedy decoding of one sequence, in bfloat16 where this machine is fast in it, else in float32.")
+    st.caption("One sequence, in bfloat16 where this machine is fast in it, else in float32.")
     return limit, tuple(text.replace("\\n", "\n") for text in stop)
+
+
+def choose_sampling(policy: Policy) -> Sampling | None:
+    """Greedy decoding, or how tokens are drawn; None after showing what is wrong."""
+    items = {item.name: item for item in settings_of(Sampling)}
+    values = {"temperature": setting_widget(items["temperature"], "sampling.temperature")}
+    if values["temperature"] > 0:
+        items["rule"] = replace(items["rule"], choices=(FITTING, *rules_for(policy)[1:]))
+        values |= {name: setting_widget(items[name], f"sampling.{name}") for name in ("top_k", "top_p", "min_p")}
+        values["seed"] = st.number_input("`seed`", 0, LARGEST_SEED, None, key="sampling.seed", **KEEP,
+                                         placeholder="drawn anew", help="The same seed draws the same text.")
+        values["rule"] = setting_widget(items["rule"], f"sampling.rule.{policy.drafts}")
+    try:
+        sampling = Sampling(**values)
+        rule = rule_for(policy, sampling)
+    except SettingError as error:
+        st.error(str(error))
+        return None
+    if rule == "greedy":
+        st.caption("Greedy decoding: the target's favourite at every place.")
+    else:
+        st.caption(f"Verified by the rule {rule}: the text is distributed as the target's own." if RULES[rule].lossless
+                   else f"Verified by the rule {rule}, which changes the distribution of the text.")
+    return sampling
 
 
 @st.cache_data

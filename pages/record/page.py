@@ -10,6 +10,7 @@ from pages.record.choose import (
     choose_models,
     choose_policy,
     choose_prompt,
+    choose_sampling,
 )
 from pages.record.watch import plain, watch, watch_fetch
 from treegraft.live import LiveFetch, LiveRun, Request, Snapshot, first_turn, next_turn, suggested_turn
@@ -33,6 +34,7 @@ def compose() -> None:
         drafters = choose_drafters(models, policy) if policy else None
     with limits_card:
         limit, stop = choose_limits()
+        sampling = choose_sampling(policy) if policy else None
     with ask:
         prompt = choose_prompt()
         if models.target in PAIRS and not PAIRS[models.target].target.is_here:
@@ -42,9 +44,9 @@ def compose() -> None:
                 st.warning("There is no prompt yet: write one, or take an example.")
             elif not models.target:
                 st.warning("The target model has no name yet: give a hub id, a folder or a .gguf file.")
-            elif policy and drafters is not None:
+            elif policy and sampling and drafters is not None:
                 begin(Request(models.target, policy, first_turn(prompt), models.load,
-                              None if models.load else drafters, limit, stop))
+                              None if models.load else drafters, limit, stop, sampling))
 
 
 def offer_fetch(name: str) -> None:

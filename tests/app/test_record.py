@@ -19,6 +19,7 @@ from treegraft.models.fetch import WheelModel
 from treegraft.models.pairs import FREE_DRAFTERS
 from treegraft.policies import POLICIES, Eagle2, Policy, Round
 from treegraft.prompts import bundled
+from treegraft.sampling import Sampling
 from treegraft.settings import SettingError, setting, settings_of
 
 PAGE = Path(__file__).parents[2] / "pages" / "record" / "page.py"
@@ -183,6 +184,34 @@ def test_limits_go_into_the_request(fake):
     assert (run.request.max_new_tokens, run.request.stop) == (7, ())
     run.stop()
     fake.let(4)
+
+
+def test_how_tokens_are_drawn_goes_into_the_request(fake):
+    app = opened()
+    assert "Greedy decoding" in texts(app)
+    assert "sampling.top_p" not in {one.key for one in app.number_input}
+    app.number_input(key="sampling.temperature").set_value(0.8).run()
+    app.number_input(key="sampling.top_p").set_value(0.9)
+    app.number_input(key="sampling.seed").set_value(5).run()
+    assert "distributed as the target's own" in texts(app)
+    assert app.selectbox(key="sampling.rule.best").options == ["fitting", "typical"]
+    app.selectbox(key="sampling.rule.best").set_value("typical").run()
+    assert "changes the distribution" in texts(app)
+    run = recording(app)
+    assert run.request.sampling == Sampling(0.8, top_p=0.9, rule="typical", seed=5)
+    run.stop()
+    fake.let(4)
+
+
+def test_drafts_that_are_drawn_need_a_temperature(fake):
+    app = opened()
+    app.selectbox(key="policy").set_value("chain").run()
+    app.selectbox(key="chain.drafting").set_value("iid").run()
+    assert "needs a temperature above 0" in texts(app)
+    button(app, "Record").click().run()
+    assert "live_run" not in app.session_state
+    app.number_input(key="sampling.temperature").set_value(1.0).run()
+    assert "by the rule chain" in texts(app)
 
 
 def another_model(app: AppTest, target: str, drafter: str = "") -> None:

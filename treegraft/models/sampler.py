@@ -48,8 +48,8 @@ class Sampler:
         """Up to k draws from each row of `q` [rows, vocab]; without `replacement` they differ from one another."""
         left, sums, rows = q, q.cumsum(-1), np.arange(len(q))
         tokens: list[list[int]] = [[] for _ in rows]
-        for _ in range(k):
-            drawn = at_shares(sums, self._uniforms(len(q)))
+        for shares in self._uniforms(k, len(q)):
+            drawn = at_shares(sums, shares)
             for row in np.flatnonzero(sums[:, -1] > 0).tolist():
                 tokens[row].append(int(drawn[row]))
             if not replacement:
@@ -58,8 +58,8 @@ class Sampler:
                 sums = left.cumsum(-1)
         return [Draws(tokens=drawn, q=row, replacement=replacement) for drawn, row in zip(tokens, q, strict=True)]
 
-    def _uniforms(self, count: int) -> np.ndarray:
-        return torch.rand(count, generator=self._generator, dtype=torch.float64).numpy()
+    def _uniforms(self, *shape: int) -> np.ndarray:
+        return torch.rand(shape, generator=self._generator, dtype=torch.float64).numpy()
 
 
 def processors(sampling: Sampling) -> Sequence[LogitsProcessor]:

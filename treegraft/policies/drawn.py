@@ -58,18 +58,17 @@ def draw(round: Round, drafter: ScoringDrafter, parents: np.ndarray, counts: np.
     if limit or len(parents) == 0:
         round.note = round.note or limit
         return []
-    tree, before, found = round.tree, round.tree.size, []
-    drawn = drafter.draw(tree, parents, int(counts.max()), round.sampler, replacement)
-    for parent, count, whole in zip(parents.tolist(), counts.tolist(), drawn, strict=True):
-        draws = Draws(whole.tokens[:count], whole.q, replacement)
-        tokens = np.array(list(dict.fromkeys(draws.tokens)), np.int64)
-        logprobs = np.rint(np.log(draws.q[tokens]) * NATS).astype(np.int64)
-        above = np.full(len(tokens), parent)
-        nodes = tree.add(above, tokens, path_scores(tree.score[above], logprobs), drafter.id)
-        known = dict(zip(tokens.tolist(), nodes.tolist(), strict=True))
-        found.append(np.array([known.pop(token, -1) for token in draws.tokens], np.int64))
-        round.draws[parent] = draws
+    tree, before = round.tree, round.tree.size
+    drawn = [Draws(draws.tokens[:count], draws.q, replacement) for draws, count in zip(
+        drafter.draw(tree, parents, int(counts.max()), round.sampler, replacement), counts.tolist(), strict=True)]
+    above = np.repeat(parents, [len(draws.tokens) for draws in drawn])
+    tokens = np.concatenate([draws.tokens for draws in drawn])
+    logprobs = np.rint(np.log(np.concatenate([draws.q[draws.tokens] for draws in drawn])) * NATS).astype(np.int64)
+    first = np.sort(np.unique(above << 32 | tokens, return_index=True)[1])
+    nodes = np.full(len(tokens), -1)
+    nodes[first] = tree.add(above[first], tokens[first], path_scores(tree.score[above], logprobs)[first], drafter.id)
+    round.draws.update(zip(parents.tolist(), drawn, strict=True))
     new = np.arange(before, tree.size)
     round.grew(drafter, parents, layer, Growth(created=new, candidates=new, merged=new[:0],
                                                match=np.zeros(len(new), np.int64)))
-    return found
+    return np.split(nodes, np.cumsum([len(draws.tokens) for draws in drawn])[:-1])
