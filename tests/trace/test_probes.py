@@ -111,4 +111,4 @@ def test_stages_that_do_not_add_up_are_refused(tmp_path, events, field):
 def test_a_run_in_memory_keeps_its_probes():
     run = Run(make_header(PROMPT), {}, None, [], None, [PROBE])
     assert run.probes == [PROBE]
-    assert records_of(run) == [run.header]
+    assert records_of(run) == [run.header, PROBE]
