@@ -1,4 +1,4 @@
-"""How the next token is chosen: the target's favourite, or a draw from its distribution, and by which acceptance rule."""
+"""How the next token is chosen: the target's favourite, or a draw from its distribution, and by which rule."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def rule_for(policy: Policy, sampling: Sampling) -> str:
     fitting = rules_for(policy)
     if sampling.rule not in (FITTING, *fitting):
         named = ", ".join(f"{name}{'' if RULES[name].lossless else ' (changes the distribution)'}" for name in fitting)
-        raise SettingError(f"rule was {sampling.rule!r}, which takes drafts whose tokens were drawn; what {policy.name} "
-                           f"drafts here can be verified by: {named}. chain draws with drafting=iid, static and sequoia "
-                           "with drafting=iid or drafting=distinct.")
+        raise SettingError(f"rule was {sampling.rule!r}, which takes drafts whose tokens were drawn; what "
+                           f"{policy.name} drafts here can be verified by: {named}. chain draws with drafting=iid, "
+                           "static and sequoia with drafting=iid or drafting=distinct.")
     return fitting[0] if sampling.rule == FITTING else sampling.rule

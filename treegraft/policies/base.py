@@ -156,8 +156,7 @@ class Policy(Configurable, ABC):
     """The rule that grows one draft tree a round. Subclasses are dataclasses of settings.
 
     `roles` are the drafters that it takes, in order. `capacity` is the most nodes (root included) that its tree can
-    have under its settings. `drafts` says how children come about, in the words of `verify.DRAFTINGS`, which decides
-    the acceptance rules that fit where the target samples. `reranks` says that its tree grows whatever its `budget`, and the best nodes by score are
+    have under its settings. `reranks` says that its tree grows whatever its `budget`, and the best nodes by score are
     kept of it; `decides` that its layers are calls or skips, the choices that exhaustive probes go through.
     """
 
@@ -179,6 +178,7 @@ class Policy(Configurable, ABC):
 
     @property
     def drafts(self) -> str:
+        """How the children of a node come about, one of `verify.DRAFTINGS`: decides which acceptance rules fit."""
         return "best"
 
     @property

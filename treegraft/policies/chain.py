@@ -25,7 +25,7 @@ class Chain(Policy):
     roles = (Role("drafter", "drafts the chain"),)
 
     length: int = setting(5, "Tokens drafted in a round, one drafter forward each.", low=1, high=64)
-    drafting: str = setting("best", "Each token is the drafter's favourite, or drawn from its distribution (iid), which "
+    drafting: str = setting("best", "Each token is the drafter's favourite, or drawn from its distribution (iid); that "
                                     "needs a temperature above 0.", choices=("best", "iid"))
 
     @property
