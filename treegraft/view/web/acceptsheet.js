@@ -63,13 +63,13 @@ function trialView(view, round, rule, trial, choose) {
 
 // The chance as a bar from 0 to 1 and the random number as a tick on it; for a threshold, p and the threshold.
 function verdictMeter(rule, trial) {
-  const { u } = trial;
+  const { u, accepted } = trial;
   if (u === null) return null;
   const value = rule === "typical" ? chance(trial.p) : winning(trial);
-  const sign = trial.accepted === (rule !== "typical") ? "<" : "≥";
-  const words = rule === "typical" ? `p ${level(value)} ${trial.accepted ? ">" : "≤"} threshold ${level(u)}` : `u ${level(u)} ${sign} chance ${shareOf(logOf(value))}`;
+  const words = rule === "typical" ? `p ${level(value)} ${accepted ? ">" : "≤"} threshold ${level(u)}`
+    : `u ${level(u)} ${accepted ? "<" : "≥"} chance ${shareOf(logOf(value))}`;
   return element("span", { class: "tg-verdict" },
-    element("span", { class: `tg-meter tg-gate tg-meter-${trial.accepted ? "accepted" : "rejected"}`, role: "img", "aria-label": words, style: `--p:${value}; --t:${u}` }),
+    element("span", { class: `tg-meter tg-gate tg-meter-${accepted ? "accepted" : "rejected"}`, role: "img", "aria-label": words, style: `--p:${value}; --t:${u}` }),
     element("span", { class: "tg-number" }, words));
 }
 
