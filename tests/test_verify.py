@@ -191,6 +191,13 @@ def test_chances_know_of_the_q_that_is_left_without_replacement():
     assert verify.chances(p, Draws([1, 2], q, False), [], "sequoia") == pytest.approx({1: 0.2, 2: 0.8})
 
 
+def test_nodes_below_one_that_the_target_cannot_say_have_no_chance_to_be_reached_by_traversal():
+    tree, p, q = DraftTree(0, 1, 5), np.array([0.0, 1.0]), np.array([0.5, 0.5])
+    tree.append([0, 1], [0, 1], [0, 0], 0)
+    draws = {0: Draws([0], q, True), 1: Draws([1], q, True)}
+    assert verify.node_chances(tree, np.arange(3), lambda node: p, draws, "traversal").tolist() == [1, 0, 0]
+
+
 # --- corners --------------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +335,14 @@ def test_a_record_names_the_best_tokens_of_what_is_left_ties_by_token():
     assert [token for token, _ in outcome.tried[0].residual] == [1, 2, 6, 7, 8, 5, 9, 10]
 
 
+@given(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=40), st.integers(1, 8))
+def test_the_best_tokens_are_sorted_equal_ones_by_token(weights, k):
+    p = np.array(weights) / 50
+    tokens = [token for token, _ in verify.best(p, k)]
+    assert sorted(p[tokens], reverse=True) == sorted(p[p > 0], reverse=True)[:k]
+    assert tokens == sorted(tokens, key=lambda token: (-p[token], token))
+
+
 # --- Medusa's typical acceptance ------------------------------------------------------------------------------------
 
 
@@ -338,7 +353,7 @@ def test_typical_acceptance_is_marked_lossy_and_changes_the_law():
 
 def test_typical_threshold_is_the_lower_of_both_bounds():
     flat = np.full(8, 0.125)  # 0.3 * exp(-log 8) = 0.0375
-    peaked = np.array([0.88, 0.08, 0.04, 0, 0, 0, 0, 0])  # 0.3 * exp(-0.443) = 0.193, so 0.09 counts
+    peaked = np.array([0.88, 0.09, 0.03, 0, 0, 0, 0, 0])  # 0.3 * exp(-0.434) = 0.194, so 0.09 counts
     assert accept(star([1]), flat, {}, "typical", 0.0).tried[0].u == pytest.approx(0.0375)
     outcome = accept(star([1, 0]), peaked, {}, "typical", 0.0)
     assert [(tried.node, tried.u, tried.accepted) for tried in outcome.tried] == [(1, 0.09, False), (2, 0.09, True)]
