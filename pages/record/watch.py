@@ -11,6 +11,7 @@ import streamlit as st
 from treegraft.analysis.metrics import DEFINITIONS
 from treegraft.live import LiveFetch, LiveRun, Snapshot, Worker
 from treegraft.trace.records import End, Header
+from treegraft.view.acceptance import decoding_line
 from treegraft.view.library import name_of
 from treegraft.view.live import live_view, script, styles
 from treegraft.view.model import cut
@@ -153,7 +154,7 @@ def facts(header: Header) -> str:
     settings = ", ".join(f"{name} {value}" for name, value in header.policy.settings.items())
     parts = [f"{header.target.name} in {header.target.dtype} on {header.target.device}",
              f"{header.policy.name}{f' ({settings})' if settings else ''}",
-             *(f"drafted by {drafter.name}" for drafter in header.drafters)]
+             *(f"drafted by {drafter.name}" for drafter in header.drafters), decoding_line(header.decoding)]
     return " · ".join(parts)
 
 

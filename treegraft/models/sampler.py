@@ -35,7 +35,7 @@ class Sampler:
 
     def probabilities(self, logits: torch.Tensor) -> np.ndarray:
         """What tokens are drawn from: float64 [rows, tokens], the logits after temperature, top-k, top-p and min-p."""
-        logits = logits.float()
+        logits = logits.float() if logits.device.type != "mps" else logits.float().cpu()  # mps has no float64
         for process in self._processors:
             logits = process(None, logits)
         return logits.double().softmax(-1).cpu().numpy()
