@@ -128,6 +128,7 @@ def test_a_file_for_models_of_another_name_is_not_taken(own_home):
 
 @pytest.mark.parametrize(("content", "words"), [
     (b"{", "is no calibration"), (b"{}", "missing required field"), (b"x" * 70_000, "70000 bytes"),
+    (b'{"x":' + b"[" * 30_000, "is no calibration"),
     (b'{"target":"t","drafter":"d","retriever":"r","gates":"5,1","tau_d0":0,"tau_d1":0,"tau_d5":0}', "gates was '5,1'"),
     (b'{"target":"t","drafter":"d","retriever":"r","gates":"","tau_d0":7,"tau_d1":0,"tau_d5":0}', "tau_d0")])
 def test_files_that_are_none_are_refused(own_home, content, words):

@@ -102,7 +102,7 @@ def load(path: Path) -> Calibration:
         Graft(**found.settings)
     except OSError as error:
         raise CalibrationError(f"{path} cannot be read: {error.strerror}.") from None
-    except (msgspec.DecodeError, SettingError) as error:
+    except (msgspec.DecodeError, RecursionError, SettingError) as error:
         raise CalibrationError(f"{path} is no calibration: {error} Make one with `treegraft calibrate`, or remove the "
                                "file.") from None
     return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from treegraft.models import Pair
 from treegraft.policies import POLICIES, Policy
 from treegraft.run import RunError, choose_drafters, find_scheduler
+from treegraft.sampling import Sampling, rule_for
 from treegraft.settings import SettingError
 
 DEFAULT_POLICIES = ("plain", "chain", "lookup", "prompt-lookup", "logitspec", "token-recycling", "eagle2",
@@ -31,7 +32,9 @@ class ChosenPolicy:
     pair: Pair
 
     def check(self) -> None:
-        """Errors: `RunError` where the pair has no drafters or no scheduler for the policy."""
+        """Errors: `RunError` where the pair has no drafters or no scheduler for the policy, `SettingError` for one that
+        greedy decoding, which all that measures does, cannot use."""
+        rule_for(self.policy, Sampling())
         chosen = choose_drafters(self.pair, self.policy, self.drafters)
         if self.policy.needs_scheduler:
             find_scheduler(None, self.pair.target.name, chosen)

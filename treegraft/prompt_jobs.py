@@ -71,7 +71,7 @@ def claim(note: Path, asked: Mapping[str, Any], prompts: Sequence[Prompt]) -> No
         same = asked["prompts"][:shared] == known[:shared]
         expected = asked | ({"prompts": known} if same else {})
         other = [name for name, value in expected.items() if before and before.get(name) != value]
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise RunError(f"{note} is damaged ({error}); give another --out, or remove the folder.") from None
     if other:
         raise RunError(f"{note.parent} was begun with other {' and '.join(other)}; give another --out, or the same "

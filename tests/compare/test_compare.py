@@ -11,6 +11,7 @@ import pytest
 import treegraft as tg
 from tests.compare.own import POLICIES, QUESTIONS, compare, options, write_questions
 from tests.test_jobs import two_nodes  # noqa: F401
+from treegraft.calibration import Calibration, place, save
 from treegraft.compare import job as jobs
 from treegraft.compare.folder import Comparing, file_name
 from treegraft.compare.report import read_comparison
@@ -187,6 +188,7 @@ def test_the_library_does_the_same(finished, folders, tmp_path):
     (["--policy", "eagle2:budget=0"], "budget was 0"),
     (["--policy", POLICIES[0]], "given twice"),
     (["--policy", "eagle2@lookup"], "cannot fill the role"),
+    (["--policy", "chain:drafting=iid"], "needs a temperature above 0"),
     (["--category", "maths"], "There is no category 'maths' among the prompts of"),
     (["--engine", "slurm"], "unknown engine 'slurm'"),
     (["--workers", "0"], "needs at least 1"),
@@ -226,6 +228,23 @@ def test_other_prompts_need_another_folder(finished, folders, tmp_path):
     (out / "measured.json").write_text("[{]")
     result = compare(*options(folders, write_questions(tmp_path), out))
     assert (result.exit_code, "measured.json is damaged" in result.stderr) == (2, True)
+
+
+def test_a_calibration_made_in_between_needs_another_folder(folders, tmp_path, monkeypatch):
+    monkeypatch.setenv("TREEGRAFT_HOME", str(tmp_path / "home"))
+    target, small = folders
+    asked = ["--target", target, "--drafter", small, "--drafter", "successors", "--dtype", "float32", "--device", "cpu",
+             "--policy", "graft:budget=4,top_k=2,depth=2", "--limit", 1, "--max-new-tokens", 4,
+             "--prompt-file", write_questions(tmp_path), "--out", tmp_path / "out"]
+    assert compare(*asked).exit_code == 0
+    assert compare(*asked).exit_code == 0
+    save(Calibration(target="target", drafter="small", retriever="successors", gates="0,1,2", tau_d0=0.9, tau_d1=0.9,
+                     tau_d5=0.9), place("target", "small", "successors"))
+    result = compare(*asked)
+    assert (result.exit_code, "begun with other settings" in result.stderr) == (2, True)
+    place("target", "small", "successors").write_text("{")
+    result = compare(*asked)
+    assert (result.exit_code, "is no calibration" in result.stderr) == (2, True)
 
 
 def test_policies_with_one_file_name_are_refused(tiny_pair, tmp_path):

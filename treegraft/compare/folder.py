@@ -14,11 +14,13 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from treegraft import trace
+from treegraft.calibration import CalibrationError, calibrated
 from treegraft.compare.job import PLAIN, Job, Request, Result, work
 from treegraft.compare.table import Session
 from treegraft.files import write_whole
@@ -26,7 +28,7 @@ from treegraft.jobs import run_jobs
 from treegraft.policy_text import ChosenPolicy
 from treegraft.prompt_jobs import Models, claim, shared_costs
 from treegraft.prompts import Prompt
-from treegraft.run import RunError
+from treegraft.run import RunError, choose_drafters
 
 NOTE, SESSIONS, POLICY, COSTS = "compare.json", "measured.json", "policy.json", "costs.json"
 LONGEST_NAME = 100
@@ -40,6 +42,18 @@ def file_name(policy: str) -> str:
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:LONGEST_NAME]}-{hashlib.sha256(policy.encode()).hexdigest()[:8]}"
+
+
+def settings_in_use(chosen: ChosenPolicy) -> dict[str, Any]:
+    """The settings that a policy's runs will have: a calibration made since the folder was begun changes them.
+
+    Errors: `RunError` for a calibration that cannot be used.
+    """
+    names = [drafter.label for drafter in choose_drafters(chosen.pair, chosen.policy, chosen.drafters)]
+    try:
+        return calibrated(chosen.policy, chosen.pair.target.name, names).settings
+    except CalibrationError as error:
+        raise RunError(str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,7 @@ class Comparing:
             raise RunError("two policies would share a file name; put them into folders of their own.")
         claim(self.folder / NOTE, self.models.described() | {"max_new_tokens": self.max_new_tokens}, self.prompts)
         for chosen in self.policies:
-            claim(self._place(chosen.text) / POLICY, {"policy": chosen.text, "settings": chosen.policy.settings,
+            claim(self._place(chosen.text) / POLICY, {"policy": chosen.text, "settings": settings_in_use(chosen),
                                                       "drafters": chosen.drafters}, ())
 
     def jobs(self) -> list[Job]:
