@@ -72,6 +72,13 @@ def test_pieces_of_a_text_end_with_a_line(tmp_path, monkeypatch):
     assert loaded(tmp_path).tokens.tolist() == loaded(tmp_path, "whole").tokens.tolist()
 
 
+def test_a_very_long_line_is_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "PIECE", 5)
+    monkeypatch.setattr(build, "LONGEST_REST", 3)
+    (tmp_path / "line.txt").write_text("0123456789abcdefghi\nj")
+    assert list(build.pieces(tmp_path / "line.txt")) == ["01234567", "89abcdef", "ghi\nj"]
+
+
 def test_large_vocabularies_take_wider_numbers(tmp_path):
     tokenizer = tokenizers_of.byte_level()
     make(written(tmp_path), tokenizer, 70_000, "tiny", tmp_path / "store")

@@ -22,6 +22,7 @@ from transformers import (
 
 from tests.models import tokenizers_of
 from tests.models.tiny_folders import save_gguf, save_llama
+from treegraft.datastore.build import make
 from treegraft.models import load
 from treegraft.models.errors import DeviceError, LoadError
 from treegraft.models.pairs import DRAFTERS, FREE_DRAFTERS, PAIRS, DrafterSpec
@@ -168,6 +169,15 @@ def test_padding_is_allowed_and_never_proposed(tmp_path, target_rows, drafter_ro
     assert pair.target.usable_vocab == pair.drafters["d"].vocab == tokens
     logits = next(iter(pair.target.cached(16).append(np.array([1, 5]))))
     assert logits.shape[-1] == tokens
+
+
+def test_a_datastore_proposes_no_padding_either(tmp_path):
+    (tmp_path / "text.txt").write_text("the dog")
+    tokenizer = tokenizers_of.byte_level()
+    make([tmp_path / "text.txt"], tokenizer, 512, "t", tmp_path / "store")
+    small = save_llama(tmp_path / "d", rows=448)
+    pair = load_tiny(save_llama(tmp_path / "t", rows=512), [str(small), str(tmp_path / "store")])
+    assert pair.drafters["store"].vocab == pair.target.usable_vocab == len(tokenizer)
 
 
 def test_other_tokens_are_refused_by_name(target, tmp_path):

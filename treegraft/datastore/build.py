@@ -20,6 +20,9 @@ MAX_BYTES = 1 << 29
 PIECE = 1 << 18
 """Characters, and the rest of a line, that are tokenised at once."""
 
+LONGEST_REST = 1 << 22
+"""Characters of a line's rest: a text may be a single line, and a tokenizer takes many times the memory of its text."""
+
 Progress = Callable[[str, float | None], None]
 
 
@@ -73,10 +76,11 @@ def size_of(texts: Sequence[Path]) -> int:
 
 
 def pieces(path: Path) -> Iterator[str]:
-    """A text file in pieces that end with a line. Errors: `DatastoreError` for one that is not UTF-8 text."""
+    """A text file in pieces that end with a line, a very long one in several. Errors: `DatastoreError` for a file that
+    is not UTF-8 text."""
     try:
         with path.open(encoding="utf-8") as file:
-            while piece := file.read(PIECE) + file.readline():
+            while piece := file.read(PIECE) + file.readline(LONGEST_REST):
                 yield piece
     except UnicodeDecodeError as error:
         raise DatastoreError(f"{path} is not UTF-8 text: {error.reason} at byte {error.start}. Convert it, or leave it "

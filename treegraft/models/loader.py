@@ -139,7 +139,7 @@ def finish(pair: Pair) -> Pair:
     usable = min([pair.target.vocab_size, *(verdict.usable_vocab for verdict in pair.compatibility.values())])
     pair.target.usable_vocab = usable
     for drafter in pair.drafters.values():
-        if isinstance(drafter, (LM, Eagle3, Block, Successors)):
+        if isinstance(drafter, (LM, Eagle3, Block, Successors, Datastore)):
             drafter.vocab = usable
     return pair
 
