@@ -63,7 +63,10 @@ def claim(note: Path, asked: Mapping[str, Any], prompts: Sequence[Prompt]) -> No
     Errors: `RunError` for a folder of other prompts (more or fewer of the same are no others) or other settings.
     """
     asked = json.loads(json.dumps({**asked, "prompts": digests(prompts)}))
-    note.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"the folder {note.parent} cannot be made: {error.strerror}. Give another --out.") from None
     try:
         before = json.loads(note.read_bytes()) if note.exists() else {}
         known = before.get("prompts", [])

@@ -247,6 +247,12 @@ def test_a_calibration_made_in_between_needs_another_folder(folders, tmp_path, m
     assert (result.exit_code, "is no calibration" in result.stderr) == (2, True)
 
 
+def test_a_folder_that_cannot_be_made_is_refused(folders, tmp_path):
+    questions = write_questions(tmp_path)
+    result = compare(*options(folders, questions, questions / "out"))
+    assert (result.exit_code, "cannot be made: Not a directory" in result.stderr) == (2, True)
+
+
 def test_policies_with_one_file_name_are_refused(tiny_pair, tmp_path):
     chosen = [jobs.parse_policy("plain", tiny_pair)] * 2
     with pytest.raises(RunError, match="share a file name"):

@@ -79,6 +79,14 @@ def test_a_very_long_line_is_cut(tmp_path, monkeypatch):
     assert list(build.pieces(tmp_path / "line.txt")) == ["01234567", "89abcdef", "ghi\nj"]
 
 
+@pytest.mark.parametrize("header", [b"{'descr': '<i4', 'fortran_order': False, 'shape': (%d,)}" % 2**70, b"(" * 118])
+def test_array_files_whose_header_is_a_trap_are_refused(tmp_path, header):
+    made(tmp_path)
+    (tmp_path / "store" / files.SUFFIXES).write_bytes(b"\x93NUMPY\x01\x00v\x00" + header.ljust(118))
+    with pytest.raises(LoadError, match="no array file"):
+        loaded(tmp_path)
+
+
 def test_large_vocabularies_take_wider_numbers(tmp_path):
     tokenizer = tokenizers_of.byte_level()
     make(written(tmp_path), tokenizer, 70_000, "tiny", tmp_path / "store")

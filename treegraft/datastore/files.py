@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from tokenize import TokenError
 from typing import Annotated
 
 import msgspec
@@ -20,6 +21,9 @@ MAX_DESCRIPTION = 1 << 16
 
 MAX_TOKENS = 1 << 26
 """Of one datastore: sorting its suffixes takes some 1.5 GB of memory."""
+
+BAD_ARRAY = (OSError, EOFError, ValueError, SyntaxError, TokenError, OverflowError, MemoryError, RecursionError)
+"""What NumPy raises for files that are none: it reads their headers as Python."""
 
 AGAIN = "Make one with `treegraft datastore TEXT --target TARGET --out FOLDER`."
 
@@ -138,7 +142,7 @@ def read_array(path: Path, kinds: tuple[str, ...], length: int) -> np.ndarray:
     """An array of a datastore, mapped into memory. Errors: `LoadError` for one of another type or length."""
     try:
         found = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, EOFError, ValueError) as error:
+    except BAD_ARRAY as error:
         raise LoadError(f"{path} is no array file that NumPy can map: {error}. {AGAIN}") from None
     if not isinstance(found, np.ndarray) or found.shape != (length,) or found.dtype.name not in kinds:
         raise LoadError(f"{path} must hold {length} numbers of type {' or '.join(kinds)}, in one row. {AGAIN}")
