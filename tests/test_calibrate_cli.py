@@ -66,11 +66,17 @@ def test_the_file_can_go_elsewhere(target, prompts, tmp_path, own_home):
 @pytest.mark.parametrize(("arguments", "words"), [
     (("--drafter", "eagle3"), "takes two: the drafter, then the retriever"), (("--out", "gates.txt"), "new .json file"),
     (("--set", "tau_d5=2"), "tau_d5 was 2.0"), (("--set", "width=2"), "has no setting 'width'"),
-    (("--prompt-file", "nowhere.json"), "nowhere.json")])
+    (("--prompt-file", "nowhere.json"), "nowhere.json"),
+    (("--drafter", "successors", "--drafter", "successors"), "successors was given twice")])
 def test_what_does_not_fit_is_refused(arguments, words):
     result = run_calibrate(*arguments)
     assert result.exit_code == 2
     assert words in result.stderr
+
+
+def test_a_retriever_that_does_not_fit_is_refused_for_its_role(target, prompts):
+    result = run_calibrate("--target", target, "--drafter", target, "--drafter", "lookup", "--prompt-file", prompts)
+    assert (result.exit_code, "cannot fill the role 'retriever'" in result.stderr) == (2, True)
 
 
 def test_a_file_is_not_replaced_unasked(tmp_path):

@@ -47,14 +47,17 @@ def calibrate(
     names = drafter or ["eagle3", "successors"]
     if len(names) != len(Graft.roles):
         fail(f"--drafter was given {len(names)} time(s); graft takes two: the drafter, then the retriever.")
+    if len(set(names)) < len(names):
+        fail(f"--drafter {names[0]} was given twice; graft takes two different ones: the drafter, then the retriever.")
     if out and (out.suffix != ".json" or (out.exists() and not force)):
         fail(f"--out was {out}; give the name of a new .json file, or --force to replace it.")
     with refusing(SettingError, PromptError):
         policy = Graft.from_text(of_policy)
         prompts = load(prompt_file) if prompt_file else bundled(split="tuning")
     # Rows of rejected nodes depend on the trees of other rounds, which a replay cannot know.
-    retriever = list(drafter_specs(target, names, of_drafters))[1]
-    of_drafters.setdefault(retriever, {}).setdefault("learn", "committed")
+    retriever, spec = list(drafter_specs(target, names, of_drafters).items())[1]
+    if spec.kind in Graft.roles[1].kinds:
+        of_drafters.setdefault(retriever, {}).setdefault("learn", "committed")
     pair = load_pair(target, names, of_drafters, dtype=dtype, device=device)
     from treegraft.calibration import CalibrationError, place, save
 
