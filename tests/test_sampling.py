@@ -14,6 +14,7 @@ import treegraft as tg
 from tests import remembered, tiny, tiny_heads
 from tests.remembered import PROMPT, VOCAB, Remembered, RememberedLM
 from treegraft import verify
+from treegraft.batch import record_prompts
 from treegraft.drafters.lm import LM
 from treegraft.drafters.logitspec import LogitSpec as LogitSpecDrafter
 from treegraft.drafters.lookahead import Lookahead as LookaheadDrafter
@@ -46,8 +47,9 @@ from treegraft.policies import (
 )
 from treegraft.policies.base import Policy, Role
 from treegraft.policies.drawn import draw
+from treegraft.prompts import Prompt
 from treegraft.run import RunError
-from treegraft.sampling import Sampling, rule_for, rules_for
+from treegraft.sampling import LARGEST_SEED, Sampling, rule_for, rules_for
 from treegraft.settings import SettingError
 from treegraft.stop import Stop
 from treegraft.tree import ROOT, DraftTree
@@ -333,6 +335,15 @@ def test_the_same_seed_gives_the_same_text(tiny_pair, tmp_path):
     assert any(other != first.output for other in others)
     read = tg.trace.open(tmp_path / "first.jsonl").runs[0]
     assert [record.events for record in read.records] == [record.events for record in first.records]
+
+
+def test_runs_of_one_seed_have_random_numbers_of_their_own(tiny_pair):
+    prompts = [Prompt("a", ("Hi", "Hi")), Prompt("b", ("Hi",))]
+    runs = [result.run for _, result in record_prompts(
+        tiny_pair, prompts, tg.policies.Plain(), temperature=1.0, seed=LARGEST_SEED, max_new_tokens=8, costs=False)]
+    assert [run.header.decoding.seed for run in runs] == [LARGEST_SEED, 0, 1]
+    assert runs[0].header.prompt == runs[2].header.prompt
+    assert runs[0].output != runs[2].output
 
 
 def test_what_a_trace_says_of_a_sampled_round(tiny_pair):

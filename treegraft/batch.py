@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from treegraft.models import Pair
@@ -9,6 +10,7 @@ from treegraft.models.errors import PromptError
 from treegraft.policies.base import Policy
 from treegraft.prompts import Prompt
 from treegraft.run import Recording, RunError, record
+from treegraft.sampling import seed_of
 from treegraft.trace.reader import Run
 
 REFUSALS = (RunError, PromptError)
@@ -16,18 +18,20 @@ REFUSALS = (RunError, PromptError)
 
 
 def record_prompts(pair: Pair, prompts: Sequence[Prompt], policy: Policy, *, raw: bool = False,
-                   **options) -> Iterator[tuple[Prompt, Recording | RunError | PromptError]]:
+                   seed: int | None = None, **options) -> Iterator[tuple[Prompt, Recording | RunError | PromptError]]:
     """Record every turn of every prompt, each answer fed back before the next turn, and yield what came of it.
 
     A turn that cannot run yields its error; the prompt's later turns are then left out. An interrupted run is the
-    last one. `options` go to `record`.
+    last one. The first run has the `seed`, the next one the seed + 1, and so on. `options` go to `record`.
     """
+    number = itertools.count()
     for index, prompt in enumerate(prompts):
         answers: list[str] = []
         for turn, text in enumerate(prompt.turns):
             asked = prompt.conversation(answers) if answers or prompt.history else text
             try:
-                recording = record(pair, asked, policy, raw=raw, group=prompt.group, index=index, turn=turn, **options)
+                recording = record(pair, asked, policy, raw=raw, group=prompt.group, index=index, turn=turn,
+                                   seed=seed_of(seed, next(number)), **options)
             except REFUSALS as error:
                 yield prompt, error
                 break

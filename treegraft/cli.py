@@ -92,8 +92,8 @@ def record(
     top_p: Annotated[float, typer.Option(help=SAMPLING["top_p"])] = 1.0,
     min_p: Annotated[float, typer.Option(help=SAMPLING["min_p"])] = 0.0,
     seed: Annotated[int | None, typer.Option(
-        help="Of the random numbers: with the same one, a machine draws the same text. By default each run gets its "
-             "own; its trace holds it.")] = None,
+        help="Of the first run's random numbers (the next run has the next seed): with the same one, a machine draws "
+             "the same text. By default each run gets its own; its trace holds it.")] = None,
     rule: Annotated[str, typer.Option(help=SAMPLING["rule"])] = FITTING,
     scheduler: Annotated[Path | None, typer.Option(
         help="The folder of a scheduler for the policy treegraft; by default the pair's own.")] = None,

@@ -25,7 +25,7 @@ from treegraft.home import recordings
 from treegraft.models.errors import ModelError
 from treegraft.models.fetch import Progress, WheelModel, fetch
 from treegraft.prompts import bundled
-from treegraft.sampling import Sampling
+from treegraft.sampling import Sampling, seed_of
 from treegraft.settings import SettingError
 from treegraft.trace import Run, TracedRound, TraceError, Writer
 from treegraft.trace import open as open_trace
@@ -330,7 +330,7 @@ def decode(pair: Pair, request: Request, writer: Writer, on_round: Callable[[Tra
     return record(pair, request.prompt, request.policy, drafters=request.drafters, writer=writer,
                   group=CONVERSATION if request.earlier else "", turn=request.turn,
                   max_new_tokens=request.max_new_tokens, stop=request.stop, on_round=on_round,
-                  seed=request.sampling.seed, **request.sampling.settings).run
+                  seed=seed_of(request.sampling.seed, request.turn), **request.sampling.settings).run
 
 
 def copy_turns(trace: Path, writer: Writer) -> None:

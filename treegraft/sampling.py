@@ -67,6 +67,12 @@ class Sampling(Configurable):
                                    f"above 0, or leave {name} out.")
 
 
+def seed_of(seed: int | None, number: int) -> int | None:
+    """The seed of run `number` (from 0) of those that a user gave one seed: each has random numbers of its own, else
+    the numbers that wrote one text would also decide the next one, which would not be distributed as the target's."""
+    return None if seed is None else (seed + number) % (LARGEST_SEED + 1)
+
+
 def rules_for(policy: Policy) -> list[str]:
     """The acceptance rules that can verify what `policy` drafts where the target samples; its own comes first."""
     own = RULE_OF[policy.drafts]
