@@ -157,7 +157,7 @@ def test_a_disk_that_refuses_is_named(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "save", full)
-    with pytest.raises(DatastoreError, match="could not be written into .*store: No space left on device"):
+    with pytest.raises(DatastoreError, match=r"could not be written into .*store: No space left on device"):
         made(tmp_path)
     assert not (tmp_path / "store").exists()
 
@@ -187,7 +187,7 @@ def test_damaged_files_are_refused(tmp_path, name, content, complaint):
 def test_arrays_that_do_not_fit_are_refused(tmp_path, array):
     made(tmp_path)
     np.save(tmp_path / "store" / files.SUFFIXES, array, allow_pickle=True)
-    with pytest.raises(LoadError, match="of type int32|no array file"):
+    with pytest.raises(LoadError, match=r"of type int32|no array file"):
         loaded(tmp_path)
 
 
