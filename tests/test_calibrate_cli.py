@@ -40,7 +40,8 @@ def run_calibrate(*arguments) -> Result:
                               env={"COLUMNS": "200"})
 
 
-def test_gates_are_chosen_kept_and_taken(target, prompts):
+def test_gates_are_chosen_kept_and_taken(target, prompts, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["treegraft", "calibrate", "--target", "my model"])
     result = run_calibrate("--target", target, "--drafter", target, "--drafter", "successors", "--prompt-file", prompts,
                            *SMALL)
     assert result.exit_code == 0, result.output
@@ -48,7 +49,7 @@ def test_gates_are_chosen_kept_and_taken(target, prompts):
     assert found.prompts == 2
     assert found.arguments in result.output
     assert "no gates:" in result.output
-    assert "calibrate" in found.command
+    assert found.command == "treegraft calibrate --target 'my model'"
     pair = load_pair(target, [str(target), "successors"], device="cpu", dtype="float32")
     run = tg.record(pair, "one two", tg.policies.Graft(budget=8, top_k=2, depth=3), max_new_tokens=3, costs=False).run
     assert {name: run.header.policy.settings[name] for name in found.settings} == found.settings
