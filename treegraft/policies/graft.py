@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -25,6 +26,9 @@ DEPTHS = (0, 1, 5)
 THRESHOLDS = (0.14, 0.14, 0.5)
 """The paper's gates, for models that nobody has calibrated: the middle of what it prints for Qwen3-8B."""
 
+BESIDE = ThreadPoolExecutor(1, "retrieval")
+"""Retrieves beside the drafter, whose forwards leave the interpreter free."""
+
 CALIBRATED = -1.0
 TAU_HELP = "0 switches the gate off; -1: as calibrated for the models, else the paper's"
 
@@ -40,7 +44,7 @@ class Graft(Policy):
     envelope, then to the next drafted node. A round that no gate stops is EAGLE-2's.
 
     The matrix lies in the host's memory and the template is first order, so a round is 9 gathers of one row of 8 ids a
-    node. There is nothing to hide behind the drafter's forwards, and no CUDA stream is used.
+    node. A thread of the host follows them while the drafter runs, on whatever device; no CUDA stream is needed.
     """
 
     name = "graft"
@@ -103,13 +107,16 @@ class Graft(Policy):
         return replace(self, gates=",".join(map(str, depths)), **taus)
 
     def draft(self, round: Round) -> None:
+        prepared = self._prepare(round)
         stage, layer = self._grow(round)
         if not stage:
             round.prune(self.nodes)
         elif self.placement == "none":
             round.prune(self.shares(stage)[0])
         else:
-            self._graft(round, stage, layer)
+            self._graft(round, stage, layer, prepared)
+        if prepared:
+            prepared.exception()  # waits for the rows of a round that did not need them
 
     # --- drafting, and where it stops ---
 
@@ -144,7 +151,14 @@ class Graft(Policy):
 
     # --- retrieving ---
 
-    def _graft(self, round: Round, stage: str, layer: int) -> None:
+    def _prepare(self, round: Round) -> Future[np.ndarray] | None:
+        """Begin to follow the envelope from row to row, while the drafter runs; None where no round needs it."""
+        if self.placement in ("none", "tail") or (self.placement == "root" and not any(self.thresholds)):
+            return None
+        template = templates.envelope(self.budget).template
+        return BESIDE.submit(walk, round.drafters[1], int(round.tree.token[ROOT]), template)
+
+    def _graft(self, round: Round, stage: str, layer: int, prepared: Future[np.ndarray] | None) -> None:
         """Fill the places that the drafted share of `stage` leaves with retrieved nodes, then with drafted ones."""
         tree, retriever = round.tree, round.drafters[1]
         places = round.clip(self.nodes, self.nodes)
@@ -157,7 +171,7 @@ class Graft(Policy):
             hang_chains(filling, retriever, parents)
         else:
             parents = np.array([ROOT])
-            hang_template(filling, retriever, templates.envelope(self.budget), wanted)
+            hang_template(filling, prepared.result(), templates.envelope(self.budget), wanted)
         round.grew(retriever, parents, layer, filling.growth(retriever.id))
         filling.draft(ranked.tolist())
         round.events.append(records.Graft(
@@ -283,11 +297,11 @@ class Filling:
                 self.redrafted += 1
 
 
-def hang_template(filling: Filling, retriever: RankingDrafter, envelope: templates.Envelope, wanted: int) -> None:
-    """Retrieve below the root until the places are full: the first `wanted` nodes of the envelope's order are the
-    stage's template, and those after them take the places that these leave free."""
+def hang_template(filling: Filling, followed: np.ndarray, envelope: templates.Envelope, wanted: int) -> None:
+    """Retrieve the tokens `followed` (see `walk`) below the root until the places are full: the first `wanted` nodes of
+    the envelope's order are the stage's template, and those after them take the places that these leave free."""
     template = envelope.template
-    tokens = walk(retriever, int(filling.tree.token[ROOT]), template).tolist()
+    tokens = followed.tolist()
     parents, ranks = template.parent.tolist(), template.rank.tolist()
     place = {ROOT: ROOT}
     for number, node in enumerate(envelope.order.tolist()):
