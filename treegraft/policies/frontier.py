@@ -22,9 +22,9 @@ def reselect(tree: DraftTree, frontier: np.ndarray, lookback: int, k: int,
              left_out: np.ndarray) -> tuple[np.ndarray, int]:
     """The k best nodes by score at the frontier's depths and up to `lookback` levels above each, and how many there
     were to choose from. The nodes `left_out` are not chosen."""
-    depths = np.unique(tree.depth[frontier])
-    wanted = np.unique(np.maximum(depths[:, None] - np.arange(lookback + 1), 0))
-    pool = np.flatnonzero(np.isin(tree.depth, wanted))
-    if len(left_out):
-        pool = pool[~np.isin(pool, left_out)]
+    wanted = np.zeros(int(tree.depth.max()) + 1, bool)
+    wanted[np.maximum(tree.depth[frontier][:, None] - np.arange(lookback + 1), 0)] = True
+    chosen = wanted[tree.depth]
+    chosen[left_out] = False
+    pool = np.flatnonzero(chosen)
     return highest(tree, pool, k), len(pool)
