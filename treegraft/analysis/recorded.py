@@ -126,18 +126,16 @@ class RecordedDrafter(ScoringDrafter):
             self.passes.append(len(lacking))
 
 
-class RecordedRows(RankingDrafter):
-    """Stands in for the drafter that `info` describes and that ranks: the same rows, or `NotRecorded`."""
-
-    name = "recorded rows"
+class StandIn:
+    """What the stand-ins below share: they answer for the drafter that `info` describes, from its probes alone."""
 
     def __init__(self, info: DrafterInfo, probes: Iterable[Probe]) -> None:
-        self.id, self._label = info.id, info.name
+        self.id, self._info = info.id, info
         self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
 
     @property
     def label(self) -> str:
-        return self._label
+        return self._info.name
 
     def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
         """There is nothing to read."""
@@ -145,12 +143,22 @@ class RecordedRows(RankingDrafter):
     def commit(self, tree: DraftTree, committed: Committed) -> None:
         """There is nothing to learn."""
 
-    def open(self, context: int) -> None:
-        """Turn to the position whose root is the last of `context` tokens."""
+    def _probe(self, context: int) -> Probe:
+        """The probe behind `context` tokens. Errors: `NotRecorded`."""
         if context not in self._probes:
             raise NotRecorded(f"the trace has no probe of {self.label} behind {context} tokens; record it with "
                               "--level dense")
-        probe = self._probes[context]
+        return self._probes[context]
+
+
+class RecordedRows(StandIn, RankingDrafter):
+    """Stands in for the drafter that `info` describes and that ranks: the same rows, or `NotRecorded`."""
+
+    name = "recorded rows"
+
+    def open(self, context: int) -> None:
+        """Turn to the position whose root is the last of `context` tokens."""
+        probe = self._probe(context)
         self._context = context
         self._row = {probe.token[place]: row for row, place in enumerate(probe.expanded)}
         self._rows = np.array(probe.best, np.int64).reshape(-1, max(1, probe.k))
@@ -163,32 +171,19 @@ class RecordedRows(RankingDrafter):
         return self._rows[rows]
 
 
-class RecordedTree(Drafter):
+class RecordedTree(StandIn, Drafter):
     """Stands in for the drafter that `info` describes and that grows its whole tree at once: the same tree, cut to its
     best nodes where there is less room than the `capacity` that it was recorded with, or `NotRecorded`."""
 
     name = "recorded tree"
 
     def __init__(self, info: DrafterInfo, probes: Iterable[Probe], capacity: int) -> None:
-        self.id, self._label, self._capacity = info.id, info.name, capacity
-        self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
-
-    @property
-    def label(self) -> str:
-        return self._label
-
-    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
-        """There is nothing to read."""
-
-    def commit(self, tree: DraftTree, committed: Committed) -> None:
-        """There is nothing to read."""
+        super().__init__(info, probes)
+        self._capacity = capacity
 
     def open(self, context: int) -> None:
         """Turn to the position whose root is the last of `context` tokens."""
-        if context not in self._probes:
-            raise NotRecorded(f"the trace has no probe of {self.label} behind {context} tokens; record it with "
-                              "--level dense")
-        probe, scores = self._probes[context], [0]
+        probe, scores = self._probe(context), [0]
         for parent, logprob in zip(probe.parent[1:], probe.logprob[1:], strict=True):
             scores.append(scores[parent] + (logprob or 0))
         self._whole = DraftTree(probe.token[ROOT], context, len(scores))
@@ -207,7 +202,7 @@ class RecordedTree(Drafter):
                       final=True)
 
 
-class RecordedBlock(BlockDrafter):
+class RecordedBlock(StandIn, BlockDrafter):
     """Stands in for the drafter that `info` describes and that fills blocks: the same block, or `NotRecorded`.
 
     `passes` and `read` as in `RecordedDrafter`: one forward over the block, and no nodes.
@@ -216,30 +211,16 @@ class RecordedBlock(BlockDrafter):
     name = "recorded block"
 
     def __init__(self, info: DrafterInfo, probes: Iterable[Probe]) -> None:
-        self.id, self.kind = info.id, info.kind
-        self._info = info
-        self._probes = {probe.context: probe for probe in probes if probe.drafter == info.id}
-
-    @property
-    def label(self) -> str:
-        return self._info.name
+        super().__init__(info, probes)
+        self.kind = info.kind
 
     @property
     def context_limit(self) -> int:
         return self._info.context_limit
 
-    def begin(self, prefilled: Prefilled, max_context: int, capacity: int) -> None:
-        """There is nothing to read."""
-
-    def commit(self, tree: DraftTree, committed: Committed) -> None:
-        """There is nothing to read."""
-
     def open(self, context: int) -> None:
         """Turn to the position whose root is the last of `context` tokens."""
-        if context not in self._probes:
-            raise NotRecorded(f"the trace has no probe of {self.label} behind {context} tokens; record it with "
-                              "--level dense")
-        self._here = self._probes[context]
+        self._here = self._probe(context)
         self.passes: list[int] = []
         self.read: set[int] = set()
 
