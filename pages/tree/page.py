@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 import streamlit as st
 
-from pages.tree.choose import choose_run, choose_trace, open_trace
-from treegraft.analysis.text import visible
+from pages.shared.recording import Opened, opened_recording, refuse
 from treegraft.trace import Run, TraceError
 from treegraft.view.export import node_rows, nodes_csv, replay_html
 from treegraft.view.figure import tree_figure
 from treegraft.view.library import name_of
 from treegraft.view.model import run_view
 from treegraft.view.player import player, wanted_round
-
-NOTHING_YET = """**There is no recording to show yet.**
-
-- Make one on the **Record** page: choose a pair of models, a policy and a prompt.
-- Or make one in a terminal: `treegraft record --prompt "Why is the sky blue?" --out sky.jsonl.zst`
-- Or open a trace file (`.jsonl` or `.jsonl.zst`) with the button above."""
 
 
 @st.cache_resource(max_entries=16, show_spinner="Drawing the trees …")
@@ -29,13 +20,14 @@ def view_of(_run: Run, name: str, first: int) -> dict:
 
 
 @st.fragment
-def show(run: Run, name: str, path: Path, link: dict[str, str | None]) -> None:
+def show(opened: Opened) -> None:
     """Player, details and downloads of one run; only this part runs again when the player asks for something."""
+    run, name, path = opened.run, opened.key, opened.path
     asked = wanted_round(name)
     linked = st.query_params.get("round", "")
     first = asked if asked is not None else max(int(linked) - 8, 0) if linked.isdecimal() and len(linked) < 10 else 0
     view = view_of(run, name, first if len(run.rounds) > len(view_of(run, name, 0)["rounds"]) else 0)
-    place = player(view, name=name, link=link, follow=bool(st.session_state.get("details")))
+    place = player(view, name=name, link=opened.link, follow=bool(st.session_state.get("details")))
     details = st.expander("Table and figure of this round", key="details", on_change="rerun")
     if details.open and view["rounds"]:
         number = min(max((place.round if place else 0) - view["first"], 0), len(view["rounds"]) - 1)
@@ -50,18 +42,8 @@ def show(run: Run, name: str, path: Path, link: dict[str, str | None]) -> None:
         st.download_button("Trace", path.read_bytes, path.name)
 
 
-chosen = choose_trace()
-if chosen is None:
-    st.info(NOTHING_YET)
-    st.stop()
+chosen = opened_recording()
 try:
-    trace = open_trace(chosen[1], chosen[1].stat().st_mtime)
-    if trace.warnings:
-        st.warning("Not all of this recording can be shown:")
-        st.text("\n".join(map(visible, trace.warnings)))
-    number = choose_run(trace)
-    link = {"trace": chosen[0], "run": str(number) if number else None}
-    show(trace.runs[number], f"{chosen[0]}/{number}/{chosen[1].stat().st_mtime}", chosen[1], link)
+    show(chosen)
 except TraceError as error:
-    st.error("This recording cannot be shown:")
-    st.text(visible(str(error)))
+    refuse(error)

@@ -6,7 +6,7 @@ and, if the page follows, when the user has come to rest at a place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import msgspec
@@ -19,22 +19,26 @@ _component = st.components.v2.component("treegraft.player", html=HTML, css=style
 
 @dataclass(frozen=True)
 class Place:
-    """Where the player stands: a round, one of its events, and the chosen node (a number, `bonus`, or None)."""
+    """Where the player stands, or is to go: a round, one of its events (None: the last that matters), and the chosen node
+    (a number, `bonus`, or None)."""
 
     round: int
-    event: int = 0
+    event: int | None = None
     node: int | str | None = None
 
 
 def player(view: dict[str, Any], *, name: str, link: dict[str, str | None] | None = None, follow: bool = False,
-           key: str = "player") -> Place | None:
+           go: Place | None = None, wish: str | int = 0, compact: bool = False, key: str = "player") -> Place | None:
     """Draw `view` (a `model.run_view`) and return the place that the user came to rest at, if the page follows.
 
     `name` says which run it is: with another name the player starts afresh. `link` goes into the address beside the
-    place (`None` takes a parameter out). A window that the player asks for is in `wanted_round(name, key)` in the next
-    run of the script.
+    place (a `None` in it takes a parameter out); without it the player neither reads nor writes the address. The player
+    goes to the place `go` whenever `wish` has changed. A `compact` one is for a place beside others: it shows the tree,
+    its events and words alone, and hears keys only while it has the focus. A window that the player asks for is in
+    `wanted_round(name, key)` in the next run of the script.
     """
-    data = {"view": msgspec.json.encode(view).decode(), "key": name, "link": link or {}, "follow": follow}
+    data = {"view": msgspec.json.encode(view).decode(), "key": name, "link": link, "follow": follow, "compact": compact,
+            "go": {**asdict(go), "wish": wish} if go else None}
     result = _component(key=key, data=data, on_at_change=_nothing, on_window_change=_nothing)
     return _place(result.at, name)
 

@@ -13,20 +13,31 @@ export default function ({ data, parentElement, setStateValue }) {
     handle.player.theme();
     if (fresh) handle.update(view);
     else handle.player.rest();
+    obey(known);
   } else {
     const state = { data };
     mounted.set(root, state);
     state.handle = mount(root, view, {
-      start: placeOf(new URLSearchParams(window.location.search)),
+      compact: data.compact,
+      start: data.link ? placeOf(new URLSearchParams(window.location.search)) : {},
       place: (at) => {
-        writePlace({ ...state.data.link, ...at });
+        if (state.data.link) writePlace({ ...state.data.link, ...at });
         if (state.data.follow) setStateValue("at", { key: state.data.key, ...at });
       },
       window: (first) => setStateValue("window", { key: state.data.key, first }),
-      save: [{ label: "Copy link", act: (player) => copyLink(player) }],
+      save: data.link ? [{ label: "Copy link", act: (player) => copyLink(player) }] : [],
     });
+    obey(state);
   }
   return () => mounted.get(root)?.handle.destroy();
+}
+
+// Goes where the page wants the player, once for each wish.
+function obey(state) {
+  const { go } = state.data;
+  if (!go || go.wish === state.obeyed) return;
+  state.obeyed = go.wish;
+  state.handle.player.go(go.round, go.event, go.node);
 }
 
 // The place is kept in the address by the browser alone: moving about costs no run of the script.

@@ -26,7 +26,7 @@ function onKey(player, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   const target = event.composedPath()[0];
   const ours = event.composedPath().includes(player.root);
-  if (!keysAreFree(target, ours, event.key)) return;
+  if ((player.hooks.compact && !ours) || !keysAreFree(target, ours, event.key)) return;
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   const action = ACTIONS[event.shiftKey && event.key.startsWith("Arrow") ? `Shift+${key}` : roundKey(target, key)];
   if (!action || (!player.view.rounds.length && key !== "Escape")) return;

@@ -4,6 +4,7 @@
 //        place(at)    called when the place has changed, after a moment of rest
 //        window(n)    asks for rounds from number n on; the answer comes through `update`
 //        save         more items of the save menu, [{label, act}]
+//        compact      leaves out heading, text and rounds, and hears keys only while it has the focus
 
 const STEP_MILLISECONDS = 700;
 const REST_MILLISECONDS = 200;
@@ -59,6 +60,7 @@ class Player {
     part("toast", { role: "status" });
     part("said", { "aria-live": "polite" });
     this.root.classList.add("tg-player");
+    this.root.classList.toggle("tg-compact", Boolean(this.hooks.compact));
     this.root.replaceChildren(part("heading"), part("textbox"), part("roundbox"),
       element("div", { class: "tg-bar-row" }, this.controls, part("eventbox"), this.tools), this.words,
       element("div", { class: "tg-main" }, element("div", { class: "tg-frame" }, this.stage, this.tip), this.side), this.toast, this.said);
