@@ -23,13 +23,13 @@ RECORDINGS = (
     ("chain", EVENS, "chain@eagle3:length=4", {}),
     ("eagle2", EVENS, "eagle2@eagle3:budget=40,depth=6", {"level": "dense"}),
     ("graft", EVENS, "graft@eagle3+successors:successors.learn=committed", {"level": "dense"}),
-    ("treegraft", EVENS, "treegraft@lookup+eagle3", {"level": "exhaustive"}),
+    ("treegraft", EVENS, "treegraft@lookup+eagle3:survive_empty=true,threshold=-100", {"level": "exhaustive"}),
+    ("scheduler", EVENS, "treegraft@lookup+eagle3:survive_empty=true", {"level": "exhaustive"}),
     ("sampled", EVENS, "eagle2@eagle3:budget=16,depth=4", {"temperature": 1.0, "seed": 7}),
     ("repetition", LIGHTHOUSE, "lookup", {"level": "dense"}),
-    ("scheduler", LIGHTHOUSE, "treegraft@lookup+strong", {"level": "exhaustive"}),
     ("question", THUNDER, "eagle2@strong:budget=63,depth=5", {}),
     ("languages", MORNING, "eagle2@eagle3:budget=40", {}),
-    ("stopped", PRIMES, "eagle2@eagle3:budget=40", {"stop": "13"}),
+    ("stopped", PRIMES, "eagle2@eagle3:budget=40", {"stop": "8."}),
 )
 """Name, prompt, policy and other arguments of `record`; those of one prompt lie together."""
 
