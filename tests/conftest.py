@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from treegraft.bench.ui import browser_path
 from treegraft.models.errors import OfflineError
 from treegraft.models.fetch import fetch
 from treegraft.models.pairs import SMOLLM2
@@ -42,6 +43,16 @@ def pair(smollm2_home: Path):
     from treegraft.models import load
 
     return load("smollm2", dtype="float32", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """Chromium as the system has it; without one the test is skipped, in CI it fails."""
+    path = browser_path()
+    if path is None:
+        reason = "there is no Chromium on this machine: install the package chromium"
+        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+    return path
 
 
 CHAT_TEMPLATE = "{% for message in messages %}<s>{{ message.content }}</s>{% endfor %}"

@@ -470,8 +470,13 @@ def bench(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write all measurements to this new file.")] = None,
     markdown: Annotated[Path | None, typer.Option(
         help="Write the tables to this new file, or into their place in one that there is.")] = None,
+    ui: Annotated[bool, typer.Option("--ui", help="Measure the dashboard in a headless Chromium instead; of the other "
+                                                  "options only --repeats and --markdown count.")] = False,
 ) -> None:
     """Measure policies against transformers' own decoding on the same loaded models."""
+    if ui:
+        bench_ui(repeats, markdown)
+        return
     from treegraft.bench import command
     from treegraft.prompts import BAR, PromptError, load
 
@@ -485,6 +490,25 @@ def bench(
                                screen=console(), progress=console(stderr=True))
     if result.interrupted:
         raise typer.Exit(INTERRUPTED)
+
+
+def bench_ui(repeats: int, markdown: Path | None) -> None:
+    """Measure the dashboard, print a table, and put it into a Markdown file."""
+    from treegraft.bench.errors import BenchError
+    from treegraft.bench.files import check_file
+    from treegraft.bench.ui import measure_ui
+    from treegraft.bench.ui_report import PLACE, on_terminal, write_markdown
+
+    screen, progress = console(), console(stderr=True)
+    with refusing(BenchError):
+        if markdown:
+            check_file(markdown, "--markdown", PLACE)
+        with progress.status("") as status:
+            found = measure_ui(repeats, status.update)
+        for part in on_terminal(found):
+            screen.print(part)
+        if markdown:
+            write_markdown(markdown, found)
 
 
 # --- what there is --------------------------------------------------------------------------------------------------

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import pandas as pd
-import plotly.graph_objects as go
 import streamlit as st
 
 from pages.shared.recording import Opened, show_in_tree
-from treegraft.view.charts import Theme
+from treegraft.view.charts import Figure, Theme
 
 MOST_ROUNDS = 24
 """Rounds that are offered at once for what was clicked."""
@@ -35,7 +34,7 @@ def origin_badge(origin: Origin) -> None:
     st.badge(origin.capitalize(), color=COLORS[origin], help=MEANINGS[origin])
 
 
-def chart(figure: go.Figure, *, key: str, reading: str, table: pd.DataFrame, opened: Opened | None = None,
+def chart(figure: Figure, *, key: str, reading: str, table: pd.DataFrame, opened: Opened | None = None,
           rounds: Mapping[str, Sequence[int]] | None = None) -> None:
     """Draw a figure. `reading` says in one line what it shows, and is its text for those who cannot see it.
 

@@ -9,7 +9,8 @@ from typer.testing import CliRunner, Result
 
 from treegraft import cli
 from treegraft.bench import command
-from treegraft.bench.report import BEGIN
+from treegraft.bench.files import marks
+from treegraft.bench.report import PLACE
 
 
 def bench(*arguments: object) -> Result:
@@ -34,7 +35,7 @@ def test_own_models_and_prompts_end_to_end(own_models, tmp_path):
     values = json.loads((tmp_path / "b.json").read_text())
     assert [row["name"] for row in values["rows"]][-1] == "eagle2:budget=5,top_k=2,depth=2"
     assert all(row["same"] + row["near_ties"] == 1 for row in values["rows"])
-    assert BEGIN in (tmp_path / "b.md").read_text()
+    assert marks(PLACE)[0] in (tmp_path / "b.md").read_text()
 
 
 @pytest.mark.parametrize(("arguments", "words"), [

@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from treegraft.bench import report
+from treegraft.bench import files, report
+from treegraft.bench.errors import BenchError
 from treegraft.bench.machine import Machine
-from treegraft.bench.rows import BenchError
 from treegraft.bench.runner import Bench, Setup
 from treegraft.bench.samples import BARE, ENGINE, GENERATE, PLAIN, VERIFY, Difference, ForwardTime, Sample
 
@@ -19,6 +20,7 @@ SETUP = Setup(target="big", parameters=135_000_000, dtype="float32", device="cpu
               prompt_tokens=600, max_new_tokens=120, repeats=5)
 MACHINE = Machine(cpu="Fast 9000", system="Linux x86_64", cores=2, threads=2, accelerator="", fast_bf16=False, load=0.1,
                   memory_kept=True, python="3.11", torch="2.13", transformers="5.24", treegraft="0.1")
+BEGIN, END = files.marks(report.PLACE)
 TIMES = {"prefill": 100_000, "phases": {"draft": 100_000, "verify": 300_000}, "forwards": 360_000}
 
 
@@ -99,14 +101,14 @@ def test_json_holds_measurements_and_what_follows(bench):
 
 def test_markdown_goes_into_its_place_again_and_again(bench, tmp_path):
     path = tmp_path / "benchmarks.md"
-    path.write_text(f"# Speed\n\n{report.BEGIN}\nold numbers\n{report.END}\n\nThe end.\n")
+    path.write_text(f"# Speed\n\n{BEGIN}\nold numbers\n{END}\n\nThe end.\n")
     for _ in range(2):
         report.write_markdown(path, bench)
     text = path.read_text()
     assert text.startswith("# Speed\n\n")
     assert text.endswith("\n\nThe end.\n")
     assert "old numbers" not in text
-    assert text.count("### Speed") == text.count(report.BEGIN) == text.count(report.END) == 1
+    assert text.count("### Speed") == text.count(BEGIN) == text.count(END) == 1
 
 
 def test_a_new_markdown_file_can_be_written_to_again(bench, tmp_path):
@@ -126,16 +128,16 @@ def test_a_new_markdown_file_can_be_written_to_again(bench, tmp_path):
 ])
 def test_places_that_cannot_be_written_are_refused_at_once(tmp_path, option, name, words):
     (tmp_path / "old.json").write_text("{}")
-    (tmp_path / "old.md").write_text(f"# Mine\n{report.END}\n{report.BEGIN}\n")
+    (tmp_path / "old.md").write_text(f"# Mine\n{END}\n{BEGIN}\n")
     (tmp_path / "folder").mkdir()
     with pytest.raises(BenchError, match=words):
-        report.check_file(tmp_path / name, option)
+        files.check_file(tmp_path / name, option, report.PLACE if option == "--markdown" else "")
 
 
 def test_places_that_can_be_written_are_left_as_they_are(tmp_path):
-    (tmp_path / "old.md").write_text(f"{report.BEGIN}{report.END}")
-    report.check_file(tmp_path / "old.md", "--markdown")
-    report.check_file(tmp_path / "new.json", "--json")
+    (tmp_path / "old.md").write_text(f"{BEGIN}{END}")
+    files.check_file(tmp_path / "old.md", "--markdown", report.PLACE)
+    files.check_file(tmp_path / "new.json", "--json")
     assert [path.name for path in tmp_path.iterdir()] == ["old.md"]
 
 
@@ -146,8 +148,8 @@ def test_a_file_that_fails_half_way_leaves_the_old_one(bench, tmp_path, monkeypa
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(report.os, "replace", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(BenchError, match="No space left on device"):
-        report.write(path, "new")
+        files.write(path, "new")
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

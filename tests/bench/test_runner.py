@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from treegraft.bench import forwards, runner
-from treegraft.bench.rows import BenchError, Question, build_rows
+from treegraft.bench.errors import BenchError
+from treegraft.bench.rows import Question, build_rows
 from treegraft.bench.samples import BARE, ENGINE, GENERATE, VERIFY, Sample
 from treegraft.bench.summary import complete, forward_ratios, summarise
 from treegraft.prompts import Prompt

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -15,9 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from treegraft.bench.ui import FLAGS
+
 ROOT = Path(__file__).parents[2]
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
-         "--disable-component-update", "--disable-sync"]
 START_SECONDS = 60
 STEP_SECONDS = 30
 """How long the server may take to start, and one step of a test to show its effect, on a busy machine."""
@@ -26,14 +25,9 @@ expect.set_options(timeout=STEP_SECONDS * 1000)
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    """Chromium as the system has it; without one the test is skipped, in CI it fails."""
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        reason = "there is no Chromium on this machine: install the package chromium"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+def chromium(chromium_path: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=chromium_path, args=FLAGS)
         yield browser
         browser.close()
 

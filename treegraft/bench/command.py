@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from treegraft.bench.report import as_json, check_file, on_terminal, write, write_markdown
-from treegraft.bench.rows import BenchError
+from treegraft.bench.errors import BenchError
+from treegraft.bench.files import check_file, write
+from treegraft.bench.report import PLACE, as_json, on_terminal, write_markdown
 from treegraft.bench.runner import Bench, Listener, run_bench
 from treegraft.models import Pair
 from treegraft.models.errors import ModelError
@@ -32,7 +33,7 @@ class Files:
         if json:
             check_file(json, "--json")
         if markdown:
-            check_file(markdown, "--markdown")
+            check_file(markdown, "--markdown", PLACE)
 
     def write(self, bench: Bench) -> None:
         if self.json:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,16 +12,16 @@ from rich.text import Text
 
 from treegraft.analysis.spread import Spread
 from treegraft.analysis.text import visible
+from treegraft.bench.files import put
 from treegraft.bench.forwards import CONTEXT
-from treegraft.bench.rows import BenchError
 from treegraft.bench.runner import Bench
 from treegraft.bench.samples import BARE, VERIFY
 from treegraft.bench.summary import RowSummary, forward_ratios, summarise
 from treegraft.view.grids import Grid, figures, plain
 from treegraft.view.tables import number, percent
 
-BEGIN, END = "<!-- treegraft bench: begin -->", "<!-- treegraft bench: end -->"
-"""Lines of a Markdown file between which the result is put; the rest of the file stays."""
+PLACE = "bench"
+"""Where the result goes in a Markdown file, see `files.put`."""
 
 PHASES = ("draft", "verify", "accept", "commit")
 
@@ -136,46 +135,6 @@ def as_json(bench: Bench) -> str:
         "samples": samples, "forward_times": [asdict(time) for time in bench.forwards]}, indent=1) + "\n"
 
 
-# --- files ----------------------------------------------------------------------------------------------------------
-
-
-def check_file(path: Path, option: str) -> None:
-    """Errors: `BenchError` for a place that cannot be written, before anything is measured."""
-    if not path.parent.is_dir():
-        raise BenchError(f"{option} was {path}, but there is no folder {path.parent}.")
-    if path.is_dir():
-        raise BenchError(f"{option} was {path}, which is a folder; name a file in it.")
-    if option == "--json" and path.exists():
-        raise BenchError(f"{path} exists; name another file, or remove it.")
-    if option == "--markdown" and path.exists():
-        split_document(path)
-
-
-def split_document(path: Path) -> tuple[str, str]:
-    """The text before and after the place for the result in a Markdown file.
-
-    Errors: `BenchError` for a file without such a place.
-    """
-    before, begin, rest = path.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise BenchError(f"{path} exists and has no place for the result. Put the lines {BEGIN} and {END} where it "
-                         "belongs, or name a new file.")
-    return before, after
-
-
 def write_markdown(path: Path, bench: Bench) -> None:
-    """Put the result into the file at `path`, between its `BEGIN` and `END` lines, or make a file of it."""
-    before, after = split_document(path) if path.exists() else ("", "\n")
-    write(path, f"{before}{BEGIN}\n\n{as_markdown(bench)}\n{END}{after}")
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all. Errors: `BenchError`."""
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_text(text, "utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise BenchError(f"{path} could not be written: {error.strerror}.") from None
+    """Put the result into the file at `path`, or make a file of it. Errors: `BenchError`."""
+    put(path, as_markdown(bench), PLACE)

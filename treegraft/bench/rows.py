@@ -31,10 +31,6 @@ PROMPT_LOOKUP_TOKENS = 10
 """Tokens that transformers' prompt lookup copies at most."""
 
 
-class BenchError(ValueError):
-    """A benchmark that cannot be run as asked; the text says what to do instead."""
-
-
 @dataclass(frozen=True)
 class Question:
     """A prompt to decode: its number, the chat messages, and their token ids in the chat template."""

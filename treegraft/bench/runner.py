@@ -12,9 +12,10 @@ from pathlib import Path
 
 from treegraft.analysis.agreement import NEAR_TIE
 from treegraft.bench.agreement import differences, target_margin
+from treegraft.bench.errors import BenchError
 from treegraft.bench.forwards import measure_forwards
 from treegraft.bench.machine import Machine, describe_machine
-from treegraft.bench.rows import BenchError, Question, Row, bare_settings, build_rows
+from treegraft.bench.rows import Question, Row, bare_settings, build_rows
 from treegraft.bench.samples import Difference, ForwardTime, Sample
 from treegraft.bench.summary import complete
 from treegraft.models import Pair

@@ -1,0 +1,235 @@
+"""How fast the dashboard is: the player, opening and what-ifs, measured in a headless Chromium and in fresh processes.
+
+Times are medians with quartiles; the limits are those that the project holds itself to.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import treegraft
+from treegraft.analysis.spread import Spread, spread
+from treegraft.analysis.whatif import WhatIf, change
+from treegraft.bench.errors import BenchError
+from treegraft.bench.ui_traces import plain_trace, tree_trace
+from treegraft.view.model import run_view
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+APP = Path(treegraft.__file__).parents[1] / "app.py"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+         "--disable-sync"]
+START_SECONDS = 60
+LARGE = 100_000_000
+"""Bytes of the large trace."""
+ROUNDS = 1000
+"""Rounds of the run that is replayed."""
+BUDGETS = (63, 48, 32, 24, 16, 12, 8)
+"""What the slider of the what-if is moved to, one after another."""
+
+STEPS = """
+(stage, [key, shift, count]) => {
+  const times = [];
+  for (let step = 0; step < count; step += 1) {
+    const start = performance.now();
+    window.dispatchEvent(new KeyboardEvent("keydown", { key, shiftKey: shift, bubbles: true, cancelable: true }));
+    stage.getBoundingClientRect();
+    times.push(performance.now() - start);
+  }
+  return times;
+}
+"""
+"""Presses a key again and again; each time scripts run and the page is laid out before the clock is read."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Something that was measured, beside its limit."""
+
+    what: str
+    values: Spread
+    unit: str
+    limit: float
+
+    @property
+    def holds(self) -> bool:
+        return self.values.median <= self.limit
+
+
+def measure_ui(repeats: int, listen: Callable[[str], None] = lambda what: None) -> list[Measured]:
+    """Measure everything; `listen` is told what comes next. Errors: `BenchError` where something is missing."""
+    check_tools()
+    with tempfile.TemporaryDirectory(prefix="treegraft-ui-") as folder:
+        home = Path(folder)
+        recordings = home / "recordings"
+        recordings.mkdir()
+        listen("writing traces")
+        for nodes in (60, 250):
+            tree_trace(recordings / f"nodes-{nodes}.jsonl", nodes, nodes, lambda _, rounds: rounds == 30)
+        large = tree_trace(recordings / "large.jsonl", 250, 63, lambda path, _: path.stat().st_size >= LARGE)
+        listen("replaying")
+        found = [*what_if(plain_trace(home / "plain.jsonl", ROUNDS)), *opening(large, repeats)]
+        listen("starting the dashboard")
+        with served(home) as address, chromium() as browser:
+            listen("opening pages")
+            found += [first_tree(browser, address, repeats), large_tree(browser, address, repeats)]
+            for nodes, limit in ((60, 8), (250, 20)):
+                listen(f"stepping through {nodes} nodes")
+                found += player_steps(browser, address, nodes, limit)
+    return found
+
+
+# --- without a browser ----------------------------------------------------------------------------------------------
+
+
+def what_if(path: Path) -> list[Measured]:
+    """One slider move after another over a long run."""
+    whatif = WhatIf(treegraft.open(path).runs[0])
+    times = [timed(lambda budget=budget: whatif.replay(change(whatif.policy, budget=budget))) for budget in BUDGETS]
+    return [Measured(f"what-if: {ROUNDS} tokens replayed", spread(times), "ms", 150)]
+
+
+def opening(path: Path, repeats: int) -> list[Measured]:
+    """The large trace in fresh processes, up to the view of its first trees."""
+    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+        results = [pool.apply(open_once, (path,)) for _ in range(repeats)]
+    times, memory = zip(*results, strict=True)
+    return [Measured("large trace: opened, first trees laid out", spread(times), "ms", 1000),
+            Measured("large trace: memory over its size", spread(memory), "x", 3)]
+
+
+def open_once(path: Path) -> tuple[float, float]:
+    """Milliseconds, and how much the process grew over the size of the file."""
+    before = peak()
+    milliseconds = timed(lambda: run_view(treegraft.open(path).runs[0]))
+    return milliseconds, (peak() - before) / path.stat().st_size
+
+
+def peak() -> int:
+    """The most bytes that this process had in memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Milliseconds that `act` takes."""
+    start = time.perf_counter()
+    act()
+    return (time.perf_counter() - start) * 1000
+
+
+# --- in the browser -------------------------------------------------------------------------------------------------
+
+
+def first_tree(browser: Browser, address: str, repeats: int) -> Measured:
+    """From the address of the running dashboard to the first tree of a demo, in a browser without a cache."""
+    return Measured("dashboard: first tree drawn", spread(visits(browser, address, repeats)), "ms", 2000)
+
+
+def large_tree(browser: Browser, address: str, repeats: int) -> Measured:
+    """The same with the large trace: the difference is what opening it costs."""
+    times = visits(browser, f"{address}/?trace=large", repeats)
+    return Measured("dashboard: first tree of the large trace drawn", spread(times), "ms", 3000)
+
+
+def visits(browser: Browser, address: str, repeats: int) -> list[float]:
+    times = []
+    for _ in range(repeats):
+        with visited(browser) as page:
+            times.append(timed(lambda page=page: open_tree(page, address)))
+    return times
+
+
+def player_steps(browser: Browser, address: str, nodes: int, limit: float) -> list[Measured]:
+    """Steps from event to event, and from round to round, in trees of so many drawn nodes."""
+    with visited(browser) as page:
+        open_tree(page, f"{address}/?trace=nodes-{nodes}&round=2&event=0")
+        page.wait_for_timeout(1000)
+        stage = page.locator(".tg-stage")
+        events = stage.evaluate(STEPS, ["ArrowRight", False, 6])
+        rounds = stage.evaluate(STEPS, ["ArrowRight", True, 20])
+    return [Measured(f"player: an event, {nodes} nodes", spread(events), "ms", limit),
+            Measured(f"player: a new round, {nodes} nodes", spread(rounds), "ms", limit)]
+
+
+def open_tree(page: Page, address: str) -> None:
+    page.goto(address, wait_until="commit")
+    page.locator(".tg-tree").wait_for()
+
+
+@contextmanager
+def visited(browser: Browser) -> Iterator[Page]:
+    """A page of a browser that has been nowhere yet."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    yield context.new_page()
+    context.close()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path(), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def served(home: Path) -> Iterator[str]:
+    """The dashboard with its own home, on a free port; yields its address. Errors: `BenchError`."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "streamlit", "run", str(APP), "--server.port", str(port), "--server.headless", "true"],
+        cwd=APP.parent, env=os.environ | {"TREEGRAFT_HOME": str(home)}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL)
+    try:
+        wait_for(f"http://localhost:{port}/_stcore/health", server)
+        yield f"http://localhost:{port}"
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def wait_for(address: str, server: subprocess.Popen) -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and server.poll() is None:
+        try:
+            urllib.request.urlopen(address, timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise BenchError("the dashboard did not start; `streamlit run app.py` says why.")
+
+
+def browser_path() -> str | None:
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def check_tools() -> None:
+    """Errors: `BenchError` where the dashboard's script, a browser or what drives it is missing."""
+    if not APP.is_file():
+        raise BenchError(f"there is no {APP}: --ui measures the dashboard of a clone of the repository.")
+    if browser_path() is None:
+        raise BenchError(f"there is no Chromium on the path; --ui needs one of {', '.join(BROWSERS)}.")
+    try:
+        import playwright.sync_api  # noqa: F401
+    except ImportError:
+        raise BenchError("--ui drives a browser with playwright: pip install -r requirements-dev.txt.") from None
