@@ -42,7 +42,7 @@ def test_the_dashboard_is_measured(chromium_path, tmp_path, monkeypatch):
     result = CliRunner().invoke(cli.app, ["bench", "--ui", "--repeats", "1", "--markdown", str(page)],
                                 env={"COLUMNS": "250"})
     assert result.exit_code == 0, result.output
-    for words in ("player: an event, 60 nodes", "first tree drawn", "1000 ms"):
+    for words in ("player: an event, 60 nodes", "first tree, later visit", "1000 ms"):
         assert words in result.stdout
         assert words in page.read_text()
     assert f"treegraft {PLACE}: end" in page.read_text()
