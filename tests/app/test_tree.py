@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.strategies import make_run, write_runs
-from treegraft.view.library import DEMOS
+from treegraft.view.library import OPENING
 from treegraft.view.model import WINDOW_ROUNDS
 
 PAGE = Path(__file__).parents[2] / "pages" / "tree" / "page.py"
@@ -41,7 +41,7 @@ def shown(app: AppTest) -> dict:
 def test_opens_with_a_bundled_demo():
     app = opened()
     assert not app.exception
-    assert app.selectbox[0].value == sorted(path.name.split(".")[0] for path in DEMOS.glob("*.jsonl*"))[0]
+    assert app.selectbox[0].value == OPENING
     assert shown(app)["rounds"]
 
 

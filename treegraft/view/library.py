@@ -7,14 +7,17 @@ from pathlib import Path
 from treegraft.home import recordings
 
 DEMOS = Path(__file__).parents[2] / "assets" / "demo"
+OPENING = "treegraft"
+"""The demo that the dashboard opens with."""
 ENDINGS = (".jsonl.zst", ".jsonl")
 
 
 def traces() -> dict[str, Path]:
     """Traces by name: demos, then recordings from the newest to the oldest. A demo hides a recording of its name."""
+    demos = sorted(_traces_in(DEMOS), key=lambda path: (name_of(path) != OPENING, path))
     own = sorted(_traces_in(recordings()), key=lambda path: path.stat().st_mtime, reverse=True)
     found: dict[str, Path] = {}
-    for path in [*sorted(_traces_in(DEMOS)), *own]:
+    for path in [*demos, *own]:
         found.setdefault(name_of(path), path)
     return found
 
