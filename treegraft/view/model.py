@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from treegraft.analysis.oracle import reach
 from treegraft.analysis.text import RUNNING_TEXT, Token, chunks, visible
 from treegraft.trace.records import Learn
 from treegraft.view.acceptance import decoding_line, rule_view
 from treegraft.view.arrange import arrange
+from treegraft.view.context import context_view
 from treegraft.view.events import copied, event_views, grafts, ranks, strong_drafters, wall
 from treegraft.view.explain import Explainer
 from treegraft.view.labels import cut, label, name
 from treegraft.view.learned import Rows
+from treegraft.view.story import oracle, story
 from treegraft.view.words import FIELDS
 
 if TYPE_CHECKING:
@@ -54,6 +57,7 @@ def run_view(run: Run, first: int = 0, rounds: int = WINDOW_ROUNDS, size: int = 
         "first": first, "total": total, **_about(run),
         "templates": [[[field.text, field.name, field.kind] for field in fields] for fields in FIELDS.values()],
         "rounds": views,
+        "context": context_view(run, views),
         "text": _text(run, first, len(views)),
         "pieces": {token: label(run.pieces.get(token)) for token in sorted(set(_tokens(views)))},
     }
@@ -67,7 +71,7 @@ def _about(run: Run) -> dict[str, Any]:
         "prompt": cut(visible(prompt, keep=RUNNING_TEXT), PROMPT_LENGTH),
         "target": name(header.target.name),
         "policy": name(header.policy.name),
-        "decoding": decoding_line(header.decoding), "rule": rule_view(header.decoding.rule),
+        "decoding": decoding_line(header.decoding), "sampled": header.decoding.temperature > 0, "rule": rule_view(header.decoding.rule),
         "drafters": [{"id": drafter.id, "kind": name(drafter.kind), "name": name(drafter.name or drafter.kind)}
                      for drafter in header.drafters],
     }
@@ -77,7 +81,7 @@ def round_view(round: TracedRound, strong: set[int], rows: Rows) -> dict[str, An
     """The view-model of one round; the layers of the drafters `strong` are calls, `rows` what was known before it."""
     record, explain = round.record, Explainer(round)
     nodes, accept, events, grown = record.nodes, explain.accept, explain.events, explain.grown
-    every = range(len(nodes.token))
+    every, far = range(len(nodes.token)), reach(round)
     drawn = arrange(nodes.parent, [fate != "pruned" for fate in explain.fates], explain.rank,
                     explain.tip)
     return {
@@ -107,6 +111,9 @@ def round_view(round: TracedRound, strong: set[int], rows: Rows) -> dict[str, An
                     "say": explain.event(event).packed()}
                    for view, event in zip(event_views(events, strong), events, strict=True)],
         "say": explain.summary().packed(),
+        "story": [sentence.packed() for sentence in story(explain, min(strong, default=None))],
+        "oracle": {"verified": far.verified, "grown": far.grown, "alone": far.alone,
+                   "say": [sentence.packed() for sentence in oracle(far, round.accepted)]},
         "chances": dict(zip(explain.verify.order, accept.chances, strict=False)),
         "expected": dict(zip(explain.verify.order, explain.expected, strict=False)),
         "expects": expects.packed() if (expects := explain.expects()) else None,

@@ -135,6 +135,16 @@ TEMPLATES = {
     "round undrafted": "Nothing was drafted: the target wrote {bonus:token} alone.",
     "round at the end": "The text ended in this round: {written:count} {written:token|tokens} written,"
                         " {discarded:count} discarded.",
+    "stop rejected": "It went no further because none of the {below:count} tokens drafted after {parent:token} was"
+                     " accepted.",
+    "stop rejected one": "It went no further because the one token drafted after {parent:token} was not accepted.",
+    "stop end": "It went no further because nothing was drafted after {parent:token}.",
+    "stop gate": "It went no further because nothing was drafted after {parent:token}: a gate had stopped drafting after"
+                 " layer {layer:count}.",
+    "oracle": "Accepted {path:count}; the grown tree held {grown:count} right {grown:token|tokens} in a row.",
+    "oracle pruned": "Accepted {path:count}; the grown tree held {grown:count} right {grown:token|tokens} in a row,"
+                     " {lost:count} of them pruned.",
+    "oracle alone": "{drafter:drafter} alone: {alone:count}.",
 }
 
 for _key in ("expand", "expand merged", "expand copied", "expand ranked", "expand ranked merged"):
@@ -160,6 +170,17 @@ GRAFT_PARTS = {
 
 for _parts in chain.from_iterable(combinations(GRAFT_PARTS, size) for size in range(len(GRAFT_PARTS) + 1)):
     TEMPLATES[" ".join(("graft", *_parts))] = GRAFT + "".join(GRAFT_PARTS[part] for part in _parts) + "."
+
+GROWTH_PARTS = {
+    "calls": "{strong:drafter} was called in {calls:count} of {layers:count} {layers:layer|layers}",
+    "copied": "{copied:count} {copied:token was|tokens were} copied from the context",
+    "grafted": "{grafted:count} {grafted:was|were} grafted",
+    "pruned": "{pruned:count} drafted {pruned:token was|tokens were} pruned",
+}
+"""What the sentence about a tree's growth holds where there is something to say, in this order."""
+
+for _parts in chain.from_iterable(combinations(GROWTH_PARTS, size) for size in range(1, len(GROWTH_PARTS) + 1)):
+    TEMPLATES[" ".join(("growth", *_parts))] = "; ".join(GROWTH_PARTS[part] for part in _parts) + "."
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,52 @@
+"""The context holds what was copied, at the positions that the trace says, and stays small."""
+
+from __future__ import annotations
+
+from random import Random
+
+import treegraft
+from tests.strategies import make_run
+from tests.view.examples import SKY, example
+from treegraft.view.context import AROUND, LONGEST, context_view
+from treegraft.view.library import DEMOS
+from treegraft.view.model import run_view
+
+
+def positions(context) -> dict[int, str]:
+    return {first + place: text for first, texts in context["segments"] for place, text in enumerate(texts)}
+
+
+def test_every_copied_token_stands_at_its_source():
+    run = treegraft.open(DEMOS / "repetition.jsonl.zst").runs[0]
+    view = run_view(run)
+    there = positions(view["context"])
+    pairs = [(round["token"][node], source) for round in view["rounds"]
+             for node, (_, source) in round["copied"].items() if source is not None]
+    assert pairs
+    tokens = [*run.header.prompt.tokens, *run.output]
+    assert all(tokens[source] == token for token, source in pairs)
+    assert all(there[source] == run.pieces[token].decode().replace("\n", "\u21b5") for token, source in pairs)
+
+
+def test_of_a_long_context_only_what_is_near_is_given():
+    run = example()
+    run.header.prompt.tokens = [SKY] * 5000
+    run.records[0].context = 5001
+    context = run_view(run)["context"]
+    assert context["prompt"] == 5000
+    assert context["segments"][0][0] == 0
+    assert len(positions(context)) == AROUND + 1
+
+
+def test_long_and_hostile_pieces_stay_short_text():
+    run = example()
+    run.pieces[SKY] = "\u202e".encode() + b"x" * 10_000
+    text = positions(run_view(run)["context"])[1]
+    assert len(text) == LONGEST
+    assert "\u202e" not in text
+
+
+def test_nothing_copied_needs_no_context():
+    run = make_run(Random(1), [])
+    assert context_view(run, []) is None
+    assert run_view(treegraft.open(DEMOS / "plain.jsonl.zst").runs[0])["context"] is None
