@@ -7,14 +7,12 @@ denominator is 0. `DEFINITIONS` says what each number means in the words that ta
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
 from treegraft.trace.records import TARGET, Nodes, Round
-from treegraft.trace.replay import expected
-from treegraft.trace.runs import Run, TracedRound
+from treegraft.trace.replay import accepted, ending, expected, outcome
+from treegraft.trace.runs import Run
 
 DEFINITIONS = {
     "rounds": "Verifications by the target: one draft tree each.",
@@ -160,13 +158,34 @@ class Summary:
         return self.paired.tokens_per_second / self.baseline.tokens_per_second
 
 
-def summary(runs: Run | Iterable[Run]) -> Summary:
-    """The summary of one run, or of several together."""
+def summary(runs: Run | Iterable[Run], look: Callable[[int, Round], None] | None = None) -> Summary:
+    """The summary of one run, or of several together.
+
+    `look` is shown each round and the number of its run as they are read, for whoever counts more and would otherwise
+    read them again."""
     runs = [runs] if isinstance(runs, Run) else list(runs)
     count = _Count()
-    for run in runs:
-        count.add_run(run)
+    for number, run in enumerate(runs):
+        count.add_run(run, (lambda record, number=number: look(number, record)) if look else None)
     return count.summary(len(runs))
+
+
+def drafter_names(run: Run) -> dict[int, str]:
+    """The names of a run's drafters by their ids."""
+    return {drafter.id: drafter.name for drafter in run.header.drafters}
+
+
+def name_of(drafter: int, names: dict[int, str]) -> str:
+    """A drafter's name, also where the header does not list it."""
+    return names.get(drafter, f"drafter {drafter}")
+
+
+def verified_depths(parent: Sequence[int], order: Sequence[int]) -> dict[int, int]:
+    """Depth of each verified node; `order` is that of the verify event, parents first."""
+    depth: dict[int, int] = {0: 0}
+    for node in order[1:]:
+        depth[node] = depth[parent[node]] + 1
+    return depth
 
 
 def by_group(runs: Iterable[Run]) -> dict[str, Summary]:
@@ -183,8 +202,8 @@ class _Count:
     def __init__(self) -> None:
         self.total: Counter[str] = Counter()
         self.lengths: Counter[tuple[int, int]] = Counter()
-        self.origins: dict[str, np.ndarray] = {}
-        self.models: dict[str, np.ndarray] = {}
+        self.origins: dict[str, list[int]] = {}
+        self.models: dict[str, list[int]] = {}
         self.phases: Counter[str] = Counter()
         self.rules: Counter[str] = Counter()
         self.expected: list[float] = []
@@ -192,16 +211,20 @@ class _Count:
         self.speeds = {name: [0, 0] for name in ("speed", "paired", "baseline")}
         self.broken: list[str] = []
 
-    def add_run(self, run: Run) -> None:
-        names = {drafter.id: drafter.name for drafter in run.header.drafters}
+    def add_run(self, run: Run, look: Callable[[Round], None] | None) -> None:
+        names = drafter_names(run)
         notes: Counter[str] = Counter()
-        for round in run.rounds:
-            self._add_round(round, names)
-            notes.update([round.record.note] if round.record.note else [])
+        tokens = 1 if len(run.records) or run.prefill else 0
+        for record in run.records:
+            self._add_round(record, names)
+            notes.update([record.note] if record.note else [])
+            tokens += outcome(record).taken
+            if look:
+                look(record)
         notes.update(note for note in (run.end.notes if run.end else []) if note not in notes)
         self.ends["note"] += notes
         self.phases["prefill"] += run.prefill.microseconds if run.prefill else 0
-        self._add_end(run, len(run.output))
+        self._add_end(run, tokens)
 
     def _add_end(self, run: Run, tokens: int) -> None:
         end = run.end
@@ -223,55 +246,55 @@ class _Count:
         self.speeds[name][0] += tokens
         self.speeds[name][1] += microseconds
 
-    def _add_round(self, round: TracedRound, names: dict[int, str]) -> None:
-        record = round.record
-        verified = np.array(round.event("verify").order)[1:]
-        length = int(round.tree.depth[verified].max(initial=0))
-        self.lengths[length, round.accepted] += 1
+    def _add_round(self, record: Round, names: dict[int, str]) -> None:
+        verify, accept = ending(record)
+        verified, taken = verify.order[1:], accepted(accept)
+        length = max(verified_depths(record.nodes.parent, verify.order).values())
+        self.lengths[length, taken] += 1
         self.total.update(
-            rounds=1, drafted=len(verified), grown=len(record.nodes.token) - 1,
-            discarded=round.event("accept").discarded, undrafted=len(verified) == 0,
-            rejected=len(verified) > 0 and round.accepted == 0)
-        self.rules[round.event("accept").rule] += 1
+            rounds=1, drafted=len(verified), grown=len(record.nodes.token) - 1, discarded=accept.discarded,
+            undrafted=not verified, rejected=bool(verified) and taken == 0)
+        self.rules[accept.rule] += 1
         self.expected += expected(record)[:1]
-        self._add_origins(record.nodes, verified, round.path[: round.accepted], names)
+        self._add_origins(record.nodes, verified, accept.path[:taken], names)
         self._add_times(record, names)
 
-    def _add_origins(self, nodes: Nodes, verified: np.ndarray, kept: list[int], names: dict[int, str]) -> None:
+    def _add_origins(self, nodes: Nodes, verified: list[int], kept: list[int], names: dict[int, str]) -> None:
         """Count nodes grown, verified and accepted by the name of the drafter that they come from."""
-        origins = np.array(nodes.origin)
         shared = [node for node in kept if nodes.proposers[node].bit_count() > 1]
-        for column, some in enumerate((slice(1, None), verified, kept, shared)):
-            ids, counts = np.unique(origins[some], return_counts=True)
-            for drafter, number in zip(ids.tolist(), counts.tolist(), strict=True):
-                self.origins.setdefault(names.get(drafter, f"drafter {drafter}"), np.zeros(4, int))[column] += number
+        columns = [nodes.origin[1:], *([nodes.origin[node] for node in some] for some in (verified, kept, shared))]
+        for column, origins in enumerate(columns):
+            for drafter, number in Counter(origins).items():
+                self.origins.setdefault(name_of(drafter, names), [0, 0, 0, 0])[column] += number
 
     def _add_times(self, record: Round, names: dict[int, str]) -> None:
         phases = {name: time for name, time in record.times.items() if name != "total"}
         self.phases.update(phases)
         self.phases["other"] += max(record.times.get("total", 0) - sum(phases.values()), 0)
         for forward in record.forwards:
-            name = "target" if forward.model == TARGET else names.get(forward.model, f"drafter {forward.model}")
-            self.models.setdefault(name, np.zeros(3, int))[:] += 1, forward.tokens, forward.microseconds
+            name = "target" if forward.model == TARGET else name_of(forward.model, names)
+            counts = self.models.setdefault(name, [0, 0, 0])
+            for column, number in enumerate((1, forward.tokens, forward.microseconds)):
+                counts[column] += number
 
     def summary(self, runs: int) -> Summary:
         total, histogram = self.total, Counter()
         for (_, accepted), rounds in self.lengths.items():
             histogram[accepted] += rounds
-        accepted = int(sum(counts[2] for counts in self.origins.values()))
+        taken = sum(counts[2] for counts in self.origins.values())
         return Summary(
-            runs=runs, rounds=total["rounds"], tokens=total["tokens"], accepted=accepted, drafted=total["drafted"],
+            runs=runs, rounds=total["rounds"], tokens=total["tokens"], accepted=taken, drafted=total["drafted"],
             grown=total["grown"], discarded=total["discarded"], rejected_rounds=total["rejected"],
             undrafted_rounds=total["undrafted"], histogram=_dense(histogram), depths=self._depths(),
             by_draft_length={length: _dense(Counter({a: n for (d, a), n in self.lengths.items() if d == length}))
                              for length in sorted({length for length, _ in self.lengths})},
-            origins=[Origin(name, *counts.tolist()) for name, counts in self.origins.items()],
+            origins=[Origin(name, *counts) for name, counts in self.origins.items()],
             phases={name: time for name, time in self.phases.items() if time},
-            models=[ModelTime(name, *counts.tolist()) for name, counts in self.models.items()],
+            models=[ModelTime(name, *counts) for name, counts in self.models.items()],
             **{name: Speed(*pair) for name, pair in self.speeds.items()}, recording=total["recording"],
             reasons=dict(self.ends["reason"]), statuses=dict(self.ends["status"]), notes=dict(self.ends["note"]),
             rules=dict(self.rules), expected=ratio(sum(self.expected), len(self.expected)),
-            broken=self.broken + _identities(total["rounds"], accepted, histogram))
+            broken=self.broken + _identities(total["rounds"], taken, histogram))
 
     def _depths(self) -> list[Depth]:
         deepest = max((length for length, _ in self.lengths), default=0)
