@@ -10,7 +10,7 @@ from hypothesis import given
 
 from tests.strategies import runs
 from tests.view.examples import example
-from treegraft.analysis.inspection import attention, caches, checks, lineage
+from treegraft.analysis.inspection import attention, broken, caches, checks, lineage
 from treegraft.trace.records import TARGET
 
 NUMBERING, SIBLINGS, MASK, POSITIONS, CACHE, FOLLOWS = (
@@ -145,3 +145,11 @@ def test_caches_before_and_after():
     target, small = caches(after, record, run.header, run.prefill)
     assert (target.before, target.during, target.after, small.before) == (6, 12, None, 5)
     assert caches(record, None, run.header)[0].before is None
+
+
+def test_what_is_broken_anywhere_in_a_run():
+    run = example()
+    run.records = list(sound())
+    assert broken(run) == []
+    run.records[0].kv[TARGET], run.records[1].kv[1] = 9, 99
+    assert [(number, check.name) for number, check in broken(run)] == [(0, CACHE), (1, DRAFTER)]

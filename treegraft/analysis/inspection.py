@@ -13,6 +13,7 @@ import numpy as np
 
 from treegraft.trace.records import TARGET, Header, Prefill, Round
 from treegraft.trace.replay import ending
+from treegraft.trace.runs import Run
 
 Verdict = Literal["holds", "broken", "unknown"]
 
@@ -90,6 +91,17 @@ def checks(record: Round, after: Round | None, header: Header) -> list[Check]:
     seen = attention(record)
     return [_numbering(record), _siblings(record), _mask(seen, record), _positions(seen),
             _target_cache(record), *_drafter_caches(record, header), _follows(record, after)]
+
+
+def broken(run: Run) -> list[tuple[int, Check]]:
+    """Every invariant that does not hold, with its round, over a whole run."""
+    found, records = [], iter(run.records)
+    record = next(records, None)
+    while record is not None:
+        after = next(records, None)
+        found += [(record.index, check) for check in checks(record, after, run.header) if check.verdict == "broken"]
+        record = after
+    return found
 
 
 def _numbering(record: Round) -> Check:
