@@ -14,5 +14,6 @@ st.set_page_config(page_title="treegraft", page_icon=str(ICON), layout="wide")
 st.logo(str(ICON), size="large")
 st.navigation([
     st.Page("pages/tree/page.py", title="Tree", icon=":material/account_tree:", default=True),
+    st.Page("pages/scheduler/page.py", title="Scheduler", icon=":material/alt_route:", url_path="scheduler"),
     st.Page("pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),
 ], position="top").run()
