@@ -14,6 +14,8 @@ st.set_page_config(page_title="treegraft", page_icon=str(ICON), layout="wide")
 st.logo(str(ICON), size="large")
 st.navigation([
     st.Page("pages/tree/page.py", title="Tree", icon=":material/account_tree:", default=True),
+    st.Page("pages/acceptance/page.py", title="Acceptance", icon=":material/bar_chart:", url_path="acceptance"),
     st.Page("pages/scheduler/page.py", title="Scheduler", icon=":material/alt_route:", url_path="scheduler"),
+    st.Page("pages/compare/page.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
     st.Page("pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),
 ], position="top").run()

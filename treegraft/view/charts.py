@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import plotly.graph_objects as go
 
@@ -10,6 +12,7 @@ from treegraft.view.labels import name
 from treegraft.view.palette import COLORS, PAGE
 
 Theme = Literal["light", "dark"]
+Figure = go.Figure
 
 SERIES = ("accepted", "rejected", "accent", "discarded", "bonus", "graft1", "graft0", "neutral")
 """Names in the palette of the colours of drafters, phases and other series, in order."""
@@ -22,6 +25,19 @@ HEIGHT = 300
 """Of a chart, in pixels."""
 
 
+@dataclass(frozen=True)
+class Chart:
+    """A figure, what it says in one line of plain text, and the rows of its table.
+
+    `rounds` are the rounds behind each bar or point that has one of its keys as `customdata`; a round is its number, or
+    the numbers of its run and of itself."""
+
+    figure: go.Figure
+    reading: str
+    rows: list[dict[str, Any]]
+    rounds: dict[str, Sequence[int | tuple[int, int]]] = field(default_factory=dict)
+
+
 def styled(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEIGHT) -> go.Figure:
     """The figure in the colours of a theme, on a transparent ground, its axes named; returns it."""
     colors = COLORS[theme]
@@ -30,8 +46,9 @@ def styled(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEI
     figure.update_xaxes(title=x, **grid)
     figure.update_yaxes(title=y, **grid)
     return figure.update_layout(
-        template="none", height=height, margin={"l": 8, "r": 8, "t": 28, "b": 8}, font={"color": colors["ink"], "size": 13},
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)", barmode="stack", bargap=0.2,
+        template="none", height=height, margin={"l": 8, "r": 8, "t": 28, "b": 8},
+        font={"color": colors["ink"], "size": 13}, paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)", barmode="stack", bargap=0.2,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         hoverlabel={"align": "left", "bgcolor": PAGE[theme], "font": {"color": colors["ink"]}})
 
@@ -39,6 +56,13 @@ def styled(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEI
 def series_color(place: int, theme: Theme) -> str:
     """The colour of series number `place`."""
     return COLORS[theme][SERIES[place % len(SERIES)]]
+
+
+def pattern(place: int, theme: Theme) -> dict[str, Any]:
+    """The marker of bars of series number `place`: a colour, and a pattern in the page's colour over it."""
+    return {"color": series_color(place, theme), "line": {"width": 0},
+            "pattern": {"shape": PATTERNS[place % len(PATTERNS)], "fillmode": "overlay", "size": 7, "solidity": 0.25,
+                        "fgcolor": PAGE[theme]}}
 
 
 def faded(color: str, opacity: float) -> str:

@@ -1,0 +1,73 @@
+"""Acceptance along the text: whether rounds accept less the further the text has come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treegraft.analysis.reached import Place, RoundRow
+
+PARTS = 8
+FEWEST = 8
+"""Rounds from which a slope is fitted."""
+
+CLEAR = 2.6
+"""Standard errors that a slope must be away from 0: chance alone gets so far about once in a hundred runs."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rounds that start in one stretch of the output: `low` to `high` are positions, `accepted` the mean a round."""
+
+    low: int
+    high: int
+    middle: float
+    accepted: float
+    places: list[Place]
+
+
+@dataclass(frozen=True)
+class Trend:
+    """The straight line through (position, accepted) of all rounds: `slope` and its standard `error` in accepted tokens
+    a round for each token of the text, `start` the value at position 0. None where there are too few rounds."""
+
+    parts: list[Part]
+    rounds: int
+    slope: float | None = None
+    error: float | None = None
+    start: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """falls, rises or level; unknown where no slope was fitted."""
+        if self.slope is None or self.error is None:
+            return "unknown"
+        if abs(self.slope) <= CLEAR * self.error:
+            return "level"
+        return "falls" if self.slope < 0 else "rises"
+
+
+def trend(rounds: Sequence[RoundRow], parts: int = PARTS) -> Trend:
+    """Stretches of nearly equal numbers of rounds, and the slope. Rounds that the text's end cut are left out: what
+    they accepted says nothing on drafts."""
+    rounds = sorted((round for round in rounds if round.bonus), key=lambda round: round.position)
+    edges = sorted({len(rounds) * place // parts for place in range(parts + 1)})
+    found = [_part(rounds[low:high]) for low, high in zip(edges, edges[1:], strict=False)]
+    x = np.array([round.position for round in rounds], float)
+    y = np.array([round.accepted for round in rounds], float)
+    if len(rounds) < FEWEST or np.ptp(x) == 0:
+        return Trend(found, len(rounds))
+    away = x - x.mean()
+    slope = float(away @ y / (away @ away))
+    start = float(y.mean() - slope * x.mean())
+    left = y - start - slope * x
+    error = float(np.sqrt(left @ left / (len(rounds) - 2) / (away @ away)))
+    return Trend(found, len(rounds), slope, error, start)
+
+
+def _part(rounds: Sequence[RoundRow]) -> Part:
+    positions = [round.position for round in rounds]
+    return Part(min(positions), max(positions), sum(positions) / len(rounds),
+                sum(round.accepted for round in rounds) / len(rounds), [round.place for round in rounds])
