@@ -54,8 +54,9 @@ def decision_grid(found: Sequence[Decision], layers: int, theme: Theme, chosen: 
         figure.add_shape(type="rect", x0=chosen.round - 0.5, x1=chosen.round + 0.5, y0=chosen.layer - 0.5,
                          y1=chosen.layer + 0.5, line={"color": COLORS[theme]["ink"], "width": 3})
     rounds = [one.round for one in found] or [0]
-    figure.update_xaxes(showgrid=False, zeroline=False, range=[min(rounds) - 0.6, max(rounds) + 0.6], tickformat="d")
-    figure.update_yaxes(showgrid=False, zeroline=False, tickvals=list(range(1, layers + 1)),
+    figure.update_xaxes(showgrid=False, zeroline=False, range=[min(rounds) - 0.6, max(rounds) + 0.6], tickformat="d",
+                        fixedrange=True)
+    figure.update_yaxes(showgrid=False, zeroline=False, fixedrange=True, tickvals=list(range(1, layers + 1)),
                         range=[layers + 0.6, 0.4])
     return figure.update_layout(barmode="overlay", showlegend=False, margin_t=64)
 
