@@ -49,8 +49,8 @@ function graftSample(drafter) {
 const wallSample = () => vector("svg", { class: "tg-marker tg-wall", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
   vector("line", { x1: 17, x2: 17, y1: -7, y2: 7 }));
 
-// Signs beside a node: its score rose or fell, or its token cannot be proposed.
-const MOVES = { risen: "M-3.6,3L0,-3.6L3.6,3Z", fallen: "M-3.6,-3L0,3.6L3.6,-3Z", lost: "M-3,-3L3,3M-3,3L3,-3" };
+// Signs beside a node: its score rose or fell, its token cannot be proposed, or what follows it was learned anew.
+const MOVES = { risen: "M-3.6,3L0,-3.6L3.6,3Z", fallen: "M-3.6,-3L0,3.6L3.6,-3Z", lost: "M-3,-3L3,3M-3,3L3,-3", learned: "M-3,0H3M0,-3V3" };
 
 const move = (name, attributes = {}) => vector("path", { class: `tg-move tg-move-${name}`, d: MOVES[name], ...attributes });
 const frontier = (name, radius) => vector("circle", { class: `tg-frontier tg-frontier-${name}`, r: radius });
@@ -61,5 +61,8 @@ function sample(...parts) {
 
 const moveSample = (name) => sample(move(name));
 const ring = (name) => sample(vector("path", { d: markerPath(0, 3.4), class: `tg-mark tg-${name === "left" ? "neutral" : "new"}` }), frontier(name, 7));
+
+// Brackets around a node: it was found by the search.
+const hitMark = (radius) => vector("path", { class: "tg-hit-mark", d: [-1, 1].map((side) => `M${side * (radius - 3)},${-radius}H${side * radius}V${radius}H${side * (radius - 3)}`).join("") });
 
 const edgeWidth = (logprob) => 0.8 + 2.6 * Math.sqrt(chance(logprob));

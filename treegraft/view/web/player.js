@@ -6,6 +6,7 @@
 //        save         more items of the save menu, [{label, act}]
 //        compact      leaves out heading, text and rounds, and hears keys only while it has the focus
 
+const JUMPS = [["rejection", "R"], ["call", "C"], ["graft", "G"], ["full accept", "A"], ["divergence", "D"], ["worst round", "W"]];
 const STEP_MILLISECONDS = 700;
 const REST_MILLISECONDS = 200;
 
@@ -30,7 +31,8 @@ function bestRound(view) {
 class Player {
   constructor(root, view, hooks) {
     Object.assign(this, { root, hooks, at: { round: -1, event: 0 }, pinned: null, hovered: null,
-      opened: new Map(), allLabels: false, timer: null, wish: null, widths: new Map() });
+      opened: new Map(), allLabels: false, timer: null, wish: null, widths: new Map(), listed: false, tabled: false,
+      order: ["rank", false] });
     this.stops = new AbortController();
     this.build();
     this.listen();
@@ -49,12 +51,18 @@ class Player {
       this.playButton,
       button("Next event", "Right", () => this.step(1), icon("next")),
       button("Next round", "Shift+Right", () => this.stepRound(1), icon("last")));
-    this.jumps = element("div", { class: "tg-jumps" });
+    this.jumps = element("div", { class: "tg-jumps", role: "group", "aria-label": "Jump to the next" });
+    this.jumpMenu = this.menuOf("tg-jump-menu", "Jump", [element("span", {}, "Jump")], "tg-button");
+    this.finder = new Finder(this);
+    this.listButton = button("Events as a list", "E", () => this.toggleList(), icon("list"));
+    this.tableButton = button("Tokens as a table", "T", () => this.toggleTable(), icon("table"));
     this.tools = element("div", { class: "tg-tools" },
-      button("Whole tree", "F", () => this.toggleWhole(), icon("whole")),
+      this.listButton, this.tableButton, button("Whole tree", "F", () => this.toggleWhole(), icon("whole")),
       button("Keys", "?", () => this.help(), "?"), this.saveMenu());
-    this.words = element("div", { class: "tg-words" }, part("summary"), part("event", { "aria-live": "polite" }));
+    this.words = element("div", { class: "tg-words" }, part("summary"), part("story"), part("event", { "aria-live": "polite" }));
     part("stage", { tabindex: 0, role: "group", "aria-label": "Draft tree" });
+    part("table", { hidden: true });
+    part("ribbonbox", { hidden: true });
     part("side", { role: "complementary", "aria-label": "Details" });
     part("tip", { role: "tooltip", hidden: true });
     part("toast", { role: "status" });
@@ -62,24 +70,38 @@ class Player {
     this.root.classList.add("tg-player");
     this.root.classList.toggle("tg-compact", Boolean(this.hooks.compact));
     this.root.replaceChildren(part("heading"), part("textbox"), part("roundbox"),
+      (this.seekRow = element("div", { class: "tg-seek" }, this.finder.root, this.jumps, this.jumpMenu)),
       element("div", { class: "tg-bar-row" }, this.controls, part("eventbox"), this.tools), this.words,
-      element("div", { class: "tg-main" }, element("div", { class: "tg-frame" }, this.stage, this.tip), this.side), this.toast, this.said);
+      element("div", { class: "tg-main" }, element("div", { class: "tg-frame" }, this.ribbonbox, this.stage, this.table, this.tip), this.side),
+      this.toast, this.said);
     this.play(false);
   }
 
-  jumpButton(kind, key) {
-    return element("button", { class: "tg-button tg-jump", title: `Next ${kind} (${key})`, "aria-keyshortcuts": key,
-      onclick: () => this.jump(kind) }, `Next ${kind} `, element("kbd", {}, key));
+  // The jumps that lead somewhere in these rounds, as buttons in a row and, where there is little room, as a menu.
+  showJumps() {
+    const found = JUMPS.filter(([kind]) => (kind === "worst round" ? this.view.rounds.length > 1
+      : (kind !== "divergence" || this.view.sampled) && findNext(this.view, kind, { round: -1, event: -1 })));
+    const act = (kind) => (kind === "worst round" ? this.jumpToWorst() : this.jump(kind));
+    const words = (kind) => (kind === "worst round" ? "Worst round" : `Next ${kind}`);
+    this.jumps.replaceChildren(...found.map(([kind, key]) => element("button", { class: "tg-button tg-jump",
+      title: `${words(kind)} (${key})`, "aria-label": words(kind), "aria-keyshortcuts": key, onclick: () => act(kind) },
+    `${kind[0].toUpperCase()}${kind.slice(1)} `, element("kbd", {}, key))));
+    this.jumpMenu.lastChild.replaceChildren(...found.map(([kind]) => element("button", { role: "menuitem",
+      onclick: () => { this.jumpMenu.open = false; act(kind); } }, words(kind))));
+  }
+
+  // A button with a menu of entries.
+  menuOf(name, label, summary, look = "tg-icon") {
+    return element("details", { class: `tg-menu ${name}` },
+      element("summary", { class: look, title: label, "aria-label": label }, summary), element("div", { role: "menu" }));
   }
 
   saveMenu() {
     const entry = (label, act) => element("button", { role: "menuitem", onclick: () => { menu.open = false; act(); } }, label);
-    const menu = element("details", { class: "tg-menu" },
-      element("summary", { class: "tg-icon", title: "Save or share", "aria-label": "Save or share" }, icon("save")),
-      element("div", { role: "menu" },
-        entry("Tree as PNG", () => savePng(this.picture(), this.fileName())),
-        entry("Tree as SVG", () => saveSvg(this.picture(), this.fileName())),
-        (this.hooks.save || []).map(({ label, act }) => entry(label, () => act(this)))));
+    const menu = this.menuOf("tg-save", "Save or share", icon("save"));
+    menu.lastChild.append(entry("Tree as PNG", () => savePng(this.picture(), this.fileName())),
+      entry("Tree as SVG", () => saveSvg(this.picture(), this.fileName())),
+      ...(this.hooks.save || []).map(({ label, act }) => entry(label, () => act(this))));
     return (this.menu = menu);
   }
 
@@ -87,12 +109,13 @@ class Player {
     const { signal } = this.stops;
     window.addEventListener("keydown", (event) => onKey(this, event), { capture: true, signal });
     document.addEventListener("pointerdown", (event) => {
-      if (!event.composedPath().includes(this.menu)) this.menu.open = false;
+      for (const menu of [this.menu, this.jumpMenu]) if (!event.composedPath().includes(menu)) menu.open = false;
     }, { signal });
     this.stage.addEventListener("pointermove", (event) => this.hover(this.under(event), event));
     this.stage.addEventListener("pointerleave", () => this.hover(null));
     this.stage.addEventListener("click", (event) => this.choose(this.under(event)?.id ?? null));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.theme(), { signal });
+    this.stage.addEventListener("scroll", () => this.ribbon?.draw(), { passive: true });
     this.watch = new ResizeObserver(() => this.resized());
     this.watch.observe(this.stage);
   }
@@ -117,22 +140,27 @@ class Player {
     if (!view.rounds.length) return this.empty();
     this.text = new TextMap(view, (round, node) => this.go(round, null, node));
     this.rounds = new RoundTrack(view, (round) => this.go(round));
-    this.jumps.replaceChildren(...[["rejection", "R"], ["call", "C"], ["graft", "G"]]
-      .filter(([kind]) => findNext(view, kind, { round: -1, event: -1 })).map(([kind, key]) => this.jumpButton(kind, key)));
+    this.showJumps();
     this.textbox.replaceChildren(this.text.root);
-    this.roundbox.replaceChildren(this.roundName = element("span", { class: "tg-round-name" }), this.rounds.root, this.jumps);
+    this.roundbox.replaceChildren(this.roundName = element("span", { class: "tg-round-name" }), this.rounds.names, this.rounds.root);
+    this.ribbon = view.context ? new Ribbon(view.context) : null;
+    this.ribbonbox.hidden = !view.context;
+    this.ribbonbox.replaceChildren(...(this.ribbon ? [this.ribbon.root, this.ribbon.lines] : []));
     this.scene = this.shownRound = null;
     this.root.style.setProperty("--tg-tallest", `${Math.round(tallest(view))}px`);
     const at = this.wish || start || (same ? this.at : {});
     this.wish = null;
-    if (at.jump) this.jump(at.jump, { round: at.round, event: -1 });
+    this.finder.refresh();
+    if (at.seek) this.finder.seek(at);
+    else if (at.jump) this.jump(at.jump, { round: at.round, event: -1 });
     else this.go(at.round ?? bestRound(view), at.event ?? null, at.node ?? (same ? this.pinned : null));
   }
 
   empty() {
     this.stage.replaceChildren(element("p", { class: "tg-quiet" }, "This recording has no rounds yet."));
     this.side.replaceChildren();
-    for (const box of [this.textbox, this.roundbox, this.eventbox, this.summary, this.event]) box.replaceChildren();
+    this.seekRow.hidden = this.ribbonbox.hidden = true;
+    for (const box of [this.textbox, this.roundbox, this.eventbox, this.summary, this.story, this.event, this.table]) box.replaceChildren();
   }
 
   get round() {
@@ -155,7 +183,10 @@ class Player {
     const last = this.round.events.length - 1;
     this.at.event = Math.min(Math.max(event ?? lastOf(this.round, "accept"), 0), last);
     if (changed) this.openRound(node);
-    else if (node !== null) this.pinned = node;
+    else if (node !== null) {
+      this.pinned = node;
+      if (!this.scene.byId.has(node)) this.revealPinned();
+    }
     this.show();
   }
 
@@ -168,10 +199,15 @@ class Player {
 
   openRound(node) {
     this.pinned = node;
-    this.track = new EventTrack(this.view, this.round, (event) => this.go(this.at.round, event));
-    this.eventbox.replaceChildren(this.track.root);
+    this.openEvents();
+    this.ribbon?.open(this.round);
     this.draw();
     this.scrollToPath();
+  }
+
+  openEvents() {
+    this.track = new (this.listed ? EventList : EventTrack)(this.view, this.round, (event) => this.go(this.at.round, event));
+    this.eventbox.replaceChildren(this.track.root);
   }
 
   draw() {
@@ -182,6 +218,7 @@ class Player {
       height: height - 2, best: width < 560 ? 6 : 16, measure: (text) => this.measure(text) });
     this.scene.svg.setAttribute("aria-label", plain(sentence(this.view, this.round.say)));
     this.stage.replaceChildren(this.scene.svg);
+    this.scene.find(this.finder.idsHere());
     if (!this.scene.byId.has(this.pinned)) this.revealPinned();
   }
 
@@ -219,6 +256,7 @@ class Player {
   // The observer knows the size, so that drawing need not ask for it, which would cost a layout.
   resized() {
     const { clientWidth: width, clientHeight: height } = this.stage;
+    if (!width) return;
     const wider = !this.size || width !== this.size.width;
     this.size = { width, height };
     if (!this.scene || !wider) return;
@@ -235,6 +273,7 @@ class Player {
     if (this.shownRound !== this.round) this.showRound(round);
     const panel = this.pinned === null ? eventPanel(this.round, event) : `node ${this.pinned}`;
     if (this.shownSide !== this.scene || this.shownPanel !== panel) this.showSide(panel);
+    this.showRibbon();
     this.rest();
   }
 
@@ -244,6 +283,22 @@ class Player {
     this.rounds.show(round);
     this.roundName.replaceChildren("Round ", element("strong", {}, `${round}`), element("span", { class: "tg-quiet" }, ` of 0 to ${this.view.total - 1}`));
     this.summary.replaceChildren(...summaryLine(this.view, this.round));
+    this.story.replaceChildren(...storyLine(this.view, this.round));
+    this.showTable();
+  }
+
+  showRibbon() {
+    if (!this.ribbon) return;
+    const copied = [this.hovered, this.pinned].find((node) => typeof node === "number" && this.round.copied[node]);
+    this.ribbon.show(this.round, copiedNodes(this.round, this.at.event, copied), this.scene, this.stage);
+  }
+
+  showTable() {
+    this.table.hidden = !this.tabled;
+    if (!this.tabled || !this.scene) return;
+    const only = this.finder.only ? this.finder.idsHere() : null;
+    this.table.replaceChildren(nodeTable(this.view, this.round, { order: this.order, only, pinned: this.pinned,
+      choose: (id) => this.choose(id), sort: (order) => { this.order = order; this.showTable(); this.table.querySelector("[aria-sort]:not([aria-sort=none]) button").focus(); } }));
   }
 
   showSide(panel) {
@@ -255,6 +310,11 @@ class Player {
     const parts = item ? nodeSheet(this.view, this.round, item, choose)
       : [...eventSheet(this.view, this.round, this.at.event, choose), ...legend(this.view, this.round)];
     this.side.replaceChildren(...parts.filter(Boolean));
+    for (const row of this.table.querySelectorAll("tbody tr")) {
+      const own = row.dataset.id === `${this.pinned}`;
+      row.classList.toggle("tg-self", own);
+      row.querySelector("button").setAttribute("aria-pressed", own ? "true" : "false");
+    }
   }
 
   rest() {
@@ -289,8 +349,18 @@ class Player {
       this.go(found.round, found.event, found.node);
       return this.lookAt(found);
     }
-    if (this.lastRound + 1 < this.view.total) return this.ask({ round: this.lastRound + 1, jump: kind });
+    if (this.lastRound + 1 < this.view.total && this.hooks.window) return this.ask({ round: this.lastRound + 1, jump: kind });
     return this.say(`No further ${kind} in this recording.`);
+  }
+
+  // The round at hand that accepted the fewest tokens, and from there the next worst.
+  jumpToWorst() {
+    const order = worstFirst(this.view);
+    if (!order.length) return;
+    const here = this.worst === this.round ? order.indexOf(this.round) + 1 : 0;
+    this.worst = order[here % order.length];
+    this.go(this.worst.index);
+    this.say(`Round ${this.worst.index}: ${this.worst.accepted} accepted, worst ${here % order.length + 1} of ${order.length}.`);
   }
 
   // Brings what was retrieved into sight, the best of it where not all fits.
@@ -319,6 +389,7 @@ class Player {
       this.hovered = id;
       this.scene?.hover(id);
       this.tip.hidden = id === null;
+      this.showRibbon();
       if (item) this.tip.replaceChildren(...tipOf(this.view, this.round, item, this.at.event));
     }
     if (item && event) placeTip(this.tip, this.stage, event);
@@ -343,6 +414,24 @@ class Player {
   // The tree at its full height, for the page to scroll, or in a frame that scrolls by itself.
   toggleWhole() {
     this.root.classList.toggle("tg-whole");
+  }
+
+  // The events of the round as a list, or as a slider.
+  toggleList() {
+    this.listed = !this.listed;
+    this.root.classList.toggle("tg-listing", this.listed);
+    this.listButton.setAttribute("aria-pressed", this.listed ? "true" : "false");
+    this.openEvents();
+    this.show();
+  }
+
+  // The tokens of the round as a table, or as a tree.
+  toggleTable() {
+    this.tabled = !this.tabled;
+    this.root.classList.toggle("tg-tabling", this.tabled);
+    this.tableButton.setAttribute("aria-pressed", this.tabled ? "true" : "false");
+    this.tip.hidden = true;
+    this.showTable();
   }
 
   help() {

@@ -38,9 +38,10 @@ class Scene {
     const inFront = (item) => (item.fate === "accepted" ? 2 : item.fate === "pruned" || item.kind === "stub" ? 0 : 1);
     const linked = this.items.filter((item) => item.edge).sort((one, other) => inFront(one) - inFront(other));
     edges.append(...linked.map((item) => item.edge));
+    this.notes = vector("g", { class: "tg-notes" });
     this.ring = vector("circle", { class: "tg-ring", r: RADIUS + 5.5, visibility: "hidden" });
     return vector("svg", { class: "tg-tree", width: this.width, height: this.height, role: "img",
-      viewBox: `0 0 ${this.width} ${this.height}` }, this.wall, edges, this.ring, nodes);
+      viewBox: `0 0 ${this.width} ${this.height}` }, this.wall, edges, this.ring, nodes, this.notes);
   }
 
   // A line behind the deepest tokens that were drafted when a gate said stop.
@@ -91,6 +92,7 @@ class Scene {
     else if (item.fate === "pruned" && number >= prune) words.push("tg-pruned");
     else words.push(number >= verify && verify >= 0 ? "tg-read" : "tg-neutral");
     if (item.born === number && item.kind === "node") words.push("tg-new");
+    if (this.standing && item.node > 0) words.push("tg-scored");
     if (item.kind === "node" ? marks.has(item.node) : item.inside?.some((node) => marks.has(node))) {
       words.push(marks.get(item.node) || "tg-holds");
     }
@@ -98,17 +100,46 @@ class Scene {
   }
 
   show(number) {
+    const moved = number !== this.number;
     this.number = number;
+    this.standing = this.round.events[number]?.kind === "rescore" ? standings(this.round, number) : null;
     const marks = eventMarks(this.round, number);
     if (this.wall) this.wall.classList.toggle("tg-off", number < this.round.wall[0]);
     for (const item of this.items) {
       const looks = this.looks(item, number, marks);
       item.on = item.born <= number;
       if (item.kind === "stub" && item.on) this.count(item, number);
+      if (this.standing && item.on && item.node > 0) item.mark.style.setProperty("--score", this.standing[item.node].toFixed(2));
       if (looks === item.looks) continue;
       item.looks = looks;
       this.paint(item);
       this.decorate(item);
+    }
+    if (moved) this.annotate(number);
+  }
+
+  // Words beside nodes, and a pulse that goes the way that the acceptance went.
+  annotate(number) {
+    const notes = notesOf(this.round, number).map(([node, words]) => [this.byId.get(node), words]).filter(([item]) => item);
+    const above = this.round.events[number]?.kind === "accept";
+    const texts = notes.map(([item, words]) => vector("text", above
+      ? { x: (item.x - RADIUS - 2).toFixed(1), y: (item.y - RADIUS - 1).toFixed(1), "text-anchor": "end" }
+      : { x: (item.outlet + 3).toFixed(1), y: item.y.toFixed(1), dy: "0.34em" }, words));
+    const pulses = walkOf(this.round, number).map((id) => this.byId.get(id)).filter(Boolean)
+      .map((item, turn) => vector("circle", { class: "tg-pulse", r: RADIUS + 6, cx: item.x.toFixed(1), cy: item.y.toFixed(1), style: `--turn:${turn}` }));
+    this.notes.replaceChildren(...pulses, ...texts);
+  }
+
+  // Marks what a search found, null: nothing is searched for. A stub is marked for what is inside it.
+  find(ids) {
+    for (const item of this.items) {
+      const hit = Boolean(ids) && (ids.has(item.id) || (item.inside || []).some((node) => ids.has(node)));
+      if (hit === (item.hit || false)) continue;
+      item.hit = hit;
+      item.bracket?.remove();
+      item.bracket = hit ? hitMark(item.kind === "stub" ? 9 : RADIUS + 4) : null;
+      if (hit) item.mark.append(item.bracket);
+      this.paint(item);
     }
   }
 
@@ -128,7 +159,7 @@ class Scene {
   }
 
   paint(item) {
-    const classes = item.looks + (item.lit ? " tg-lit" : "") + (item.thread ? " tg-thread" : "");
+    const classes = item.looks + (item.lit ? " tg-lit" : "") + (item.thread ? " tg-thread" : "") + (item.hit ? " tg-hit" : "");
     item.mark.setAttribute("class", `tg-item ${classes}`);
     if (item.edge) item.edge.setAttribute("class", `tg-edge ${classes}${item.grafted ? ` ${graftClass(item.drafter)}` : ""}`);
   }

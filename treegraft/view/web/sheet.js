@@ -150,7 +150,8 @@ function legend(view, round) {
     round.wall ? element("li", {}, wallSample(), element("span", {}, "drafting stopped here")) : null,
     graftersOf(view, round).map((drafter) => element("li", {}, graftSample(drafter.id), element("span", {}, `grafted by ${drafter.name} onto another’s branch`))),
     element("li", {}, vector("svg", { class: "tg-marker", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
-      vector("path", { d: "M1,3L33,-4V5Z", class: "tg-wedge" })), element("span", {}, "wider: more probable to the drafter"))),
+      vector("path", { d: "M1,3L33,-4V5Z", class: "tg-wedge" })), element("span", {}, "wider: more probable to the drafter")),
+    view.rounds.some(({ oracle }) => oracle.grown > oracle.verified) ? element("li", {}, element("span", { class: "tg-legend-cell" }, element("span", { class: "tg-cell tg-gap" }, "4")), element("span", {}, "under the rounds: more right tokens than were accepted")) : null),
     element("p", { class: "tg-quiet" }, "Point at a token to light its branch, click it for its numbers. Press ",
       element("kbd", {}, "?"), " for keys."),
   ];

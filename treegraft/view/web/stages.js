@@ -18,6 +18,9 @@ function eventMarks(round, number) {
   } else if (event.kind === "graft") {
     put(event.nodes, "tg-found");
     put(event.merged, "tg-again");
+  } else if (event.kind === "learn") {
+    const tokens = new Set(event.rows.map(([token]) => token));
+    put(round.token.map((token, node) => node).filter((node) => tokens.has(round.token[node]) && round.fate[node] !== "p"), "tg-learned");
   } else {
     put(event.again || [], "tg-again");
     put(event.from || [], "tg-source");
@@ -52,8 +55,38 @@ function ranksAt(round, number) {
   return ranks;
 }
 
+// From 1 (best) to 0 for every drafted node by its rank after an event.
+function standings(round, number) {
+  const ranks = ranksAt(round, number), most = Math.max(...ranks.filter(Boolean), 2);
+  return ranks.map((rank) => 1 - (rank - 1) / (most - 1));
+}
+
 // What a rescoring did to each node whose score it changed: score and rank, before and after.
 function movesOf(round, number) {
   const from = ranksAt(round, number - 1), to = ranksAt(round, number);
   return [...changesOf(round, number)].map(([node, change]) => ({ node, ...change, from: from[node], to: to[node] }));
+}
+
+const MOST_NOTED = 12;
+
+// Words beside nodes while an event is shown, [node, words]: the ranks that a rescoring changed most, and the order in which a
+// sampled acceptance tried its nodes.
+function notesOf(round, number) {
+  const event = round.events[number];
+  if (event?.kind === "rescore") {
+    return movesOf(round, number).filter(({ from, to }) => from !== to)
+      .sort((one, other) => Math.abs(other.to - other.from) - Math.abs(one.to - one.from)).slice(0, MOST_NOTED)
+      .map(({ node, from, to }) => [node, `${from}→${to}`]);
+  }
+  return (event?.tried || []).slice(0, MOST_TRIED).map(([node], place) => [node, `${place + 1}`]);
+}
+
+// Where the acceptance went, in order: the nodes that were tried, or the accepted path, then the target's own token.
+function walkOf(round, number) {
+  const event = round.events[number];
+  if (event?.kind !== "accept") return [];
+  if (event.tried) return [0, ...event.tried.slice(0, MOST_TRIED).map(([node]) => node), "bonus"];
+  const path = [];
+  for (let node = round.bonus.parent; node >= 0; node = round.parent[node]) path.unshift(node);
+  return [...path, "bonus"];
 }

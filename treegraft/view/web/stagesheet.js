@@ -40,6 +40,7 @@ function rescoreSheet(view, round, number, choose) {
   const far = moves.slice().sort((one, other) => Math.abs(other.to - other.from) - Math.abs(one.to - one.from) || one.to - other.to);
   return [
     element("h3", {}, `Rescored by ${drafterName(view, event.drafter)}`),
+    moves.length ? element("p", { class: "tg-scale-words tg-quiet" }, "worst score ", element("span", { class: "tg-scale" }), " best") : null,
     element("ul", { class: "tg-legend" }, counts.map(([name, count, words]) => element("li", {}, moveSample(name), element("span", {}, `${count} ${words}`)))),
     moves.length ? moveTable(view, round, far.slice(0, MOST_ROWS), choose) : element("p", { class: "tg-quiet" }, "No score changed."),
     moves.length > MOST_ROWS ? element("p", { class: "tg-quiet" }, `and ${moves.length - MOST_ROWS} more`) : null,
@@ -122,6 +123,7 @@ function learnSheet(view, round, number) {
   return [
     element("h3", {}, `Learned by ${drafterName(view, event.drafter)}`),
     element("p", { class: "tg-quiet" }, "After a token, the target\u2019s best next ones; new ones are outlined."),
+    rows.length ? element("ul", { class: "tg-legend" }, element("li", {}, moveSample("learned"), element("span", {}, "in the tree: tokens with a changed row"))) : null,
     rows.length ? element("dl", { class: "tg-rows" }, rows) : element("p", { class: "tg-quiet" }, "No row changed."),
     event.more ? element("p", { class: "tg-quiet" }, `and ${event.more} more`) : null,
   ];

@@ -6,16 +6,27 @@ const groupOf = (event) => EVENT_GROUPS.get(event.kind) || "draft";
 class RoundTrack {
   constructor(view, go) {
     this.view = view;
+    this.reach = reachRows(view);
     this.bars = view.rounds.map((round) => element("span", { class: "tg-bar" },
-      element("span", { class: "tg-bar-own" }),
-      element("span", { class: "tg-bar-drafted", style: `--n:${round.accepted}` })));
+      element("span", { class: "tg-tower" }, element("span", { class: "tg-bar-own" }),
+        element("span", { class: "tg-bar-drafted", style: `--n:${round.accepted}` })),
+      this.reach.map((row) => reachCell(round, row))));
+    this.names = element("div", { class: "tg-reach-names" }, this.reach.map(({ name, help }) => element("span", { title: help }, name)));
     const most = Math.max(...view.rounds.map((round) => round.accepted), 3);
     this.root = element("div", {
-      class: "tg-rounds", role: "slider", tabindex: 0, "aria-label": "Round", style: `--most:${most}`,
-      title: "Tokens written by each round: drafted ones, and the target’s own on top",
+      class: "tg-rounds", role: "slider", tabindex: 0, "aria-label": "Round", style: `--most:${most}; --rows:${this.reach.length}`,
       "aria-valuemin": view.first, "aria-valuemax": view.first + view.rounds.length - 1,
     }, this.bars);
     slide(this.root, this.bars, (place) => go(view.first + place));
+  }
+
+  // Marks the rounds in which a search found something, given by round as sets.
+  find(found) {
+    this.bars.forEach((bar, place) => {
+      const hits = found.get(this.view.first + place)?.size || 0;
+      bar.classList.toggle("tg-found-round", hits > 0);
+      bar.firstChild.title = `${towerWords(this.view.rounds[place])}${hits ? ` · ${hits} ${hits === 1 ? "hit" : "hits"}` : ""}`;
+    });
   }
 
   show(round) {
@@ -25,6 +36,26 @@ class RoundTrack {
     this.root.setAttribute("aria-valuetext", `Round ${round}: ${accepted} drafted tokens accepted`);
     requestAnimationFrame(() => keepColumn(this.root, this.bars[here]));
   }
+}
+
+const towerWords = (round) => `Round ${round.index}: ${round.accepted} drafted and accepted, and the target’s own on top`;
+
+// The rows under the rounds: how far the right tokens reached into the verified tree, the grown one, and each drafter's own.
+function reachRows(view) {
+  const drafters = view.drafters.filter(({ id }) => view.rounds.some((round) => id in round.oracle.alone));
+  const right = "right tokens (those of the recorded text) in a row from the root";
+  return !drafters.length ? [] : [
+    { name: "verified tree", of: ({ verified }) => verified, help: `The longest run of ${right} among the tokens sent to the target` },
+    { name: "grown tree", of: ({ grown }) => grown, help: `The longest run of ${right} in the whole tree, pruned tokens included` },
+    ...drafters.map(({ id, name }) => ({ name, of: ({ alone }) => alone[id] ?? 0,
+      help: `The longest run of ${right} that ${name} proposed itself, whoever else did; where it was not asked, nothing counts` }))];
+}
+
+// A number that is more than what was accepted is a gap, and set off.
+function reachCell(round, { name, of }) {
+  const count = of(round.oracle), gap = count - round.accepted;
+  return element("span", { class: `tg-cell${gap > 0 ? " tg-gap" : ""}`, style: `--n:${count}`,
+    title: `Round ${round.index}, ${name}: ${count} right${gap > 0 ? `, ${gap} more than accepted` : ""}` }, `${count}`);
 }
 
 class EventTrack {

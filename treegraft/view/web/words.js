@@ -21,6 +21,14 @@ function summaryLine(view, round) {
   ];
 }
 
+const spaced = (sentences) => sentences.flatMap((words, place) => [place ? " " : "", ...words]);
+
+// How the tree grew and why it stopped, then how far the right tokens reached: marked where that is beyond what was accepted.
+function storyLine(view, round) {
+  const told = (packed) => spaced(packed.map((one) => sentence(view, one)));
+  return [...told(round.story), " ", element("span", { class: round.oracle.grown > round.accepted ? "tg-gap-words" : undefined }, told(round.oracle.say))];
+}
+
 function eventLine(view, round, number) {
   const event = round.events[number];
   if (!event) return ["No events in this round."];
@@ -61,6 +69,9 @@ function placeTip(tip, stage, event) {
 const KEYS = [
   ["← →", "previous, next event"], ["Shift ← →", "previous, next round"], ["Home End", "first, last round"],
   ["Space", "play, pause"], ["R", "next rejection"], ["C", "next call of the strong drafter"], ["G", "next graft"],
+  ["A", "next round with all of a branch accepted"], ["W", "worst round, then the next worst: the fewest accepted"],
+  ["D", "next token that was not the target’s favourite (sampled runs)"], ["/", "search"], ["N Shift N", "next, previous hit"],
+  ["E", "events as a list or as a slider"], ["T", "tokens as a table or as a tree"],
   ["↑ ↓", "choose a token in the same layer"], [", .", "choose the parent, the best child"],
   ["L", "label every token"], ["F", "the whole tree, or a frame"], ["Esc", "close, let go, stop"], ["?", "this sheet"],
 ];
@@ -74,6 +85,7 @@ function helpSheet(close) {
 }
 
 const ICONS = {
+  list: "M6 4h7M6 8h7M6 12h7M3 4h.01M3 8h.01M3 12h.01", table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.5 3.5v9",
   whole: "M8 2v12M5 4.8L8 2l3 2.8M5 11.2L8 14l3-2.8",
   play: "M5 3.2v9.6L13 8z", pause: "M4 3h3v10H4zM9 3h3v10H9z", next: "M6 3.5l4.5 4.5L6 12.5",
   back: "M10 3.5L5.5 8l4.5 4.5", last: "M4 3.5L8.5 8 4 12.5M8.5 3.5L13 8l-4.5 4.5", first: "M12 3.5L7.5 8l4.5 4.5M7.5 3.5L3 8l4.5 4.5",
