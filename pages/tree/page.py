@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Callable
+
 import streamlit as st
 
 from pages.shared.recording import Opened, opened_recording, refuse
+from pages.tree.details import show_figure, show_nodes
+from pages.tree.download import download_menu
+from pages.tree.inspector import show_inspector
+from pages.tree.notes import show_notes
+from pages.tree.rejections import show_rejections
+from pages.tree.shown import Shown, shown_at, take_lead
 from treegraft.trace import Run, TraceError
-from treegraft.view.export import node_rows, nodes_csv, replay_html
-from treegraft.view.figure import tree_figure
-from treegraft.view.library import name_of
 from treegraft.view.model import run_view
 from treegraft.view.player import player, wanted_round
+
+PANELS: dict[str, Callable[[Shown], None]] = {
+    "Rejections": show_rejections, "Mask and caches": show_inspector, "Nodes": show_nodes, "Figure": show_figure,
+    "Notes": show_notes}
+"""What can stand below the player. Only the one that is open runs."""
 
 
 @st.cache_resource(max_entries=16, show_spinner="Drawing the trees …")
@@ -19,27 +28,29 @@ def view_of(_run: Run, name: str, first: int) -> dict:
     return run_view(_run, first)
 
 
+def view_around(opened: Opened) -> dict:
+    """The view that holds the round that the player asked for, or that of the address."""
+    asked, linked = wanted_round(opened.key), st.query_params.get("round", "")
+    first = asked if asked is not None else max(int(linked) - 8, 0) if linked.isdecimal() and len(linked) < 10 else 0
+    whole = view_of(opened.run, opened.key, 0)
+    return view_of(opened.run, opened.key, first) if len(opened.run.rounds) > len(whole["rounds"]) else whole
+
+
 @st.fragment
 def show(opened: Opened) -> None:
-    """Player, details and downloads of one run; only this part runs again when the player asks for something."""
-    run, name, path = opened.run, opened.key, opened.path
-    asked = wanted_round(name)
-    linked = st.query_params.get("round", "")
-    first = asked if asked is not None else max(int(linked) - 8, 0) if linked.isdecimal() and len(linked) < 10 else 0
-    view = view_of(run, name, first if len(run.rounds) > len(view_of(run, name, 0)["rounds"]) else 0)
-    place = player(view, name=name, link=opened.link, follow=bool(st.session_state.get("details")))
-    details = st.expander("Table and figure of this round", key="details", on_change="rerun")
-    if details.open and view["rounds"]:
-        number = min(max((place.round if place else 0) - view["first"], 0), len(view["rounds"]) - 1)
-        table, figure = details.tabs(["Nodes", "Figure"])
-        table.dataframe(pd.DataFrame(node_rows(view, view["rounds"][number])), hide_index=True)
-        theme = st.context.theme.type or "light"
-        figure.plotly_chart(tree_figure(view, number, theme), alt="The draft tree of the round")
-    with st.container(horizontal=True):
-        st.download_button("Replay page", lambda: replay_html(run), f"{name_of(path)}.html", "text/html",
-                           help="One HTML file that plays this run in any browser, offline.")
-        st.download_button("Nodes as CSV", lambda: nodes_csv(run), f"{name_of(path)}-nodes.csv", "text/csv")
-        st.download_button("Trace", path.read_bytes, path.name)
+    """Player, panel and downloads of one run; only this part runs again when the player asks for something."""
+    view, panel = view_around(opened), st.session_state.get("panel")
+    go, wish = take_lead(opened.key)
+    place = player(view, name=opened.key, link=opened.link, follow=panel is not None, go=go, wish=wish)
+    shown = shown_at(opened, view, place)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.segmented_control("Below the tree", list(PANELS), key="panel", label_visibility="collapsed")
+        download_menu(shown)
+    if panel in PANELS:
+        if view["rounds"]:
+            PANELS[panel](shown)
+        else:
+            st.info("This run has no rounds: its recording ended before the first one. Choose another recording.")
 
 
 chosen = opened_recording()

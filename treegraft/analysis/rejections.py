@@ -3,6 +3,7 @@ wrong."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -44,9 +45,10 @@ class Rejection:
 class Pair:
     """All rejections of one drafted token of one drafter for one chosen token.
 
-    `gap` is the mean over the `known` ones of them, in nats; `p_drafted` and `p_chosen` are the means in 1e-5 nats.
-    `pruned` counts those whose chosen token had been drafted there, too. `could` says whether the drafter can propose
-    the chosen token at all: True, False, or None where the recording does not tell."""
+    Over the `known` ones, whose numbers were recorded: `gap` is the mean in nats, `p_drafted` and `p_chosen` are the
+    mean probabilities under the target. `pruned` counts those whose chosen token had been drafted there, too. `could`
+    says whether the drafter can propose the chosen token at all: True, False, or None where the recording does not
+    tell."""
 
     drafted: int
     chosen: int
@@ -86,11 +88,12 @@ def pairs(run: Run, found: Iterable[Rejection]) -> list[Pair]:
 
 def _pair(group: Sequence[Rejection], vocabulary: Vocabulary) -> Pair:
     first = group[0]
-    gaps = [one.gap for one in group if one.gap is not None]
+    known = [one for one in group if one.gap is not None]
     return Pair(
         drafted=first.drafted, chosen=first.chosen, drafter=first.drafter, rejections=tuple(group),
-        gap=_mean(gaps), known=len(gaps), p_drafted=_mean([one.p_drafted for one in group if one.gap is not None]),
-        p_chosen=_mean([one.p_chosen for one in group if one.gap is not None]),
+        gap=_mean([one.gap for one in known]), known=len(known),
+        p_drafted=_mean([math.exp(min(one.p_drafted, 0) / NATS) for one in known]),
+        p_chosen=_mean([math.exp(min(one.p_chosen, 0) / NATS) for one in known]),
         pruned=sum(one.pruned for one in group), could=vocabulary.has(first.drafter, first.chosen))
 
 
