@@ -38,7 +38,10 @@ def length_part(opened: Opened, together: bool) -> None:
     with left:
         st.subheader("Along the text", help="Rounds by the place in the output where they start. The line is fitted to "
                                             "all rounds by least squares. Rounds that the text's end cut are left out.")
-        draw(length.positions(found, theme()), f"positions {key_of(opened, together)}", opened)
+        if any(row.bonus for row in found.rounds):
+            draw(length.positions(found, theme()), f"positions {key_of(opened, together)}", opened)
+        else:
+            st.text("The end of the text cut the only round, so it says nothing on drafts.")
     if length.has_turns(found):
         with right:
             st.subheader("By turn", help="Turns of the conversation, counted from 0. " + DEFINITIONS["tau"])
@@ -76,7 +79,12 @@ def origins_part(opened: Opened, together: bool) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.subheader("By drafter", help=f"Origin. {DEFINITIONS['origin']}\n\nNode yield. {DEFINITIONS['node yield']}")
-        draw(origins.drafters(found, theme()), f"origins {key_of(opened, together)}", opened)
+        made = origins.drafters(found, theme())
+        if len(found.summary.origins) > 1:
+            draw(made, f"origins {key_of(opened, together)}", opened)
+        else:
+            st.text(made.reading)
+            st.dataframe(pd.DataFrame(made.rows), hide_index=True)
     with right:
         calibration(opened, together)
 
@@ -87,7 +95,7 @@ def calibration(opened: Opened, together: bool) -> None:
         "Counted are nodes that the target accepted or rejected, each with the probability q after its parent that the "
         "drafter gave it last. They are sorted by q into bins of equal counts. Pruned and unreached nodes got no verdict, "
         "so this says how sure the drafter may be of the nodes that it brought that far. p is the target's own "
-        "probability of the same tokens, as the run draws."))
+        "probability of the same tokens, as the run draws. Both axes are stretched near 0 (square roots)."))
     found = drafters(opened, together)
     if not found:
         st.text("No drafter of this run gave probabilities: retrieved and copied tokens come without. Open a recording "

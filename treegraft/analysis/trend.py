@@ -19,11 +19,11 @@ CLEAR = 2.6
 
 @dataclass(frozen=True)
 class Part:
-    """Rounds that start in one stretch of the output: `low` to `high` are positions, `accepted` the mean a round."""
+    """Rounds that start in one stretch of the output, from position `low` up to `high` (left out); `accepted` is the
+    mean a round."""
 
     low: int
     high: int
-    middle: float
     accepted: float
     places: list[Place]
 
@@ -54,7 +54,8 @@ def trend(rounds: Sequence[RoundRow], parts: int = PARTS) -> Trend:
     they accepted says nothing on drafts."""
     rounds = sorted((round for round in rounds if round.bonus), key=lambda round: round.position)
     edges = sorted({len(rounds) * place // parts for place in range(parts + 1)})
-    found = [_part(rounds[low:high]) for low, high in zip(edges, edges[1:], strict=False)]
+    starts = [round.position for round in rounds] + [rounds[-1].position + rounds[-1].accepted + 1 if rounds else 0]
+    found = [_part(rounds[low:high], starts[high]) for low, high in zip(edges, edges[1:], strict=False)]
     x = np.array([round.position for round in rounds], float)
     y = np.array([round.accepted for round in rounds], float)
     if len(rounds) < FEWEST or np.ptp(x) == 0:
@@ -67,7 +68,6 @@ def trend(rounds: Sequence[RoundRow], parts: int = PARTS) -> Trend:
     return Trend(found, len(rounds), slope, error, start)
 
 
-def _part(rounds: Sequence[RoundRow]) -> Part:
-    positions = [round.position for round in rounds]
-    return Part(min(positions), max(positions), sum(positions) / len(rounds),
-                sum(round.accepted for round in rounds) / len(rounds), [round.place for round in rounds])
+def _part(rounds: Sequence[RoundRow], end: int) -> Part:
+    return Part(rounds[0].position, end, sum(round.accepted for round in rounds) / len(rounds),
+                [round.place for round in rounds])

@@ -21,6 +21,9 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash")
 PATTERNS = ("", "/", ".", "x", "\\", "-", "+", "|")
 """Of lines and bars beside their colours, so that nothing hangs on colour alone."""
 
+FONT = '"Source Sans", sans-serif'
+"""That of the app."""
+
 HEIGHT = 300
 """Of a chart, in pixels."""
 
@@ -47,10 +50,22 @@ def styled(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEI
     figure.update_yaxes(title=y, **grid)
     return figure.update_layout(
         template="none", height=height, margin={"l": 8, "r": 8, "t": 28, "b": 8},
-        font={"color": colors["ink"], "size": 13}, paper_bgcolor="rgba(0,0,0,0)",
+        font={"color": colors["ink"], "size": 13, "family": FONT}, paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)", barmode="stack", bargap=0.2,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
         hoverlabel={"align": "left", "bgcolor": PAGE[theme], "font": {"color": colors["ink"]}})
+
+
+def upright(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEIGHT) -> go.Figure:
+    """`styled` for upright bars: lines across alone."""
+    styled(figure, theme, x=x, y=y, height=height)
+    return figure.update_xaxes(showgrid=False, zeroline=False)
+
+
+def lying(figure: go.Figure, theme: Theme, *, x: str, height: int = HEIGHT) -> go.Figure:
+    """`styled` for bars that lie, with their names on the left: lines down alone."""
+    styled(figure, theme, x=x, y="", height=height)
+    return figure.update_yaxes(showgrid=False, zeroline=False, ticklabelstandoff=6)
 
 
 def series_color(place: int, theme: Theme) -> str:

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from treegraft.analysis.reached import Judged, Place, RoundRow
 from treegraft.analysis.trend import Trend, trend
 from treegraft.view.acceptance_charts.say import count, of, rounded
-from treegraft.view.charts import Chart, Theme, pattern, series_color, styled
+from treegraft.view.charts import Chart, Theme, pattern, series_color, upright
 
 OUTCOMES = ("whole depth", "part of it", "nothing")
 """How far down its verified tree a round accepted."""
@@ -17,16 +17,16 @@ OUTCOMES = ("whole depth", "part of it", "nothing")
 
 def accepted_histogram(found: Judged, theme: Theme) -> Chart:
     """Rounds by the number of tokens that they accepted."""
-    counts, rounds = found.summary, defaultdict(list)
+    counts, histogram = found.summary, found.summary.histogram
+    rounds: dict[str, list[Place]] = {f"{number} accepted": [] for number, held in enumerate(histogram) if held}
     for row in found.rounds:
         rounds[f"{row.accepted} accepted"].append(row.place)
-    histogram = counts.histogram
     figure = go.Figure(go.Bar(
         x=list(range(len(histogram))), y=histogram, marker=pattern(0, theme), cliponaxis=False,
         text=histogram, textposition="outside", customdata=[f"{number} accepted" for number in range(len(histogram))],
         hovertext=[f"{number} accepted: {of(number_of, counts.rounds, 'rounds')}"
                    for number, number_of in enumerate(histogram)], hoverinfo="text"))
-    styled(figure, theme, x="Accepted tokens, bonus not counted", y="Rounds")
+    upright(figure, theme, x="Accepted tokens, bonus not counted", y="Rounds")
     figure.update_xaxes(dtick=1 if len(histogram) < 16 else None)
     most = max(range(len(histogram)), key=histogram.__getitem__)
     often = f"Most often a round accepted {most} ({count(histogram[most], 'round')}). " if most else ""
@@ -35,7 +35,7 @@ def accepted_histogram(found: Judged, theme: Theme) -> Chart:
     rows = [{"Accepted": number, "Rounds": number_of, "Share of all rounds (%)": rounded(number_of / counts.rounds),
              "At least so many (%)": rounded(sum(histogram[number:]) / counts.rounds)}
             for number, number_of in enumerate(histogram)]
-    return Chart(figure, reading, rows, dict(rounds))
+    return Chart(figure, reading, rows, rounds)
 
 
 def outcome(row: RoundRow) -> str:
@@ -57,7 +57,7 @@ def draft_lengths(found: Judged, theme: Theme) -> Chart:
                        hovertext=[f"{length} deep, accepted {name}: "
                                   + of(number, sum(found.summary.by_draft_length[length]), "rounds of that depth")
                                   for length, number in zip(lengths, held, strict=True)])
-    styled(figure, theme, x="Depth of the verified tree", y="Rounds")
+    upright(figure, theme, x="Depth of the verified tree", y="Rounds")
     figure.update_xaxes(dtick=1 if len(lengths) < 16 else None)
     rows = [{"Depth of the tree": length, "Rounds": sum(histogram),
              "Mean accepted": round(sum(j * n for j, n in enumerate(histogram)) / sum(histogram), 2),
@@ -80,20 +80,19 @@ def _lengths_reading(found: Judged, lengths: list[int], places: dict[tuple[int, 
 def positions(found: Judged, theme: Theme) -> Chart:
     """Accepted tokens a round along the text, with the fitted line."""
     fitted = trend(found.rounds)
-    names = [f"Tokens {part.low} to {part.high}" if part.high > part.low else f"Token {part.low}"
-             for part in fitted.parts]
+    parts, last = fitted.parts, fitted.parts[-1].high if fitted.parts else 0
+    names = [f"Tokens {part.low} to {part.high - 1}" if part.high - part.low > 1 else f"Token {part.low}"
+             for part in parts]
     figure = go.Figure(go.Bar(
-        x=[part.middle for part in fitted.parts], y=[part.accepted for part in fitted.parts], name="Mean of the stretch",
-        width=[max(0.6 * (part.high - part.low), 0.4) for part in fitted.parts], marker=pattern(0, theme),
-        customdata=names, hoverinfo="text",
-        hovertext=[f"{name}: {part.accepted:.2f} accepted a round, {count(len(part.places), 'round')}"
-                   for name, part in zip(names, fitted.parts, strict=True)]))
+        x=[part.low for part in parts], y=[part.accepted for part in parts], name="Mean of the stretch", offset=0,
+        width=[0.94 * (part.high - part.low) for part in parts], marker=pattern(0, theme), customdata=names,
+        hoverinfo="text", hovertext=[f"{name}: {part.accepted:.2f} accepted a round, {count(len(part.places), 'round')}"
+                                     for name, part in zip(names, parts, strict=True)]))
     if fitted.slope is not None and fitted.start is not None:
-        ends = [fitted.parts[0].low, fitted.parts[-1].high]
-        figure.add_scatter(x=ends, y=[fitted.start + fitted.slope * end for end in ends], mode="lines",
-                           name="Line through all rounds", hoverinfo="skip",
+        figure.add_scatter(x=[parts[0].low, last], y=[fitted.start + fitted.slope * end for end in (parts[0].low, last)],
+                           mode="lines", name="Line through all rounds", hoverinfo="skip",
                            line={"color": series_color(1, theme), "dash": "dash", "width": 2})
-    styled(figure, theme, x="Position in the output, in tokens", y="Accepted a round")
+    upright(figure, theme, x="Position in the output, in tokens", y="Accepted a round")
     figure.update_yaxes(rangemode="tozero")
     rows = [{"Output tokens": name, "Rounds": len(part.places), "Mean accepted": round(part.accepted, 2)}
             for name, part in zip(names, fitted.parts, strict=True)]
@@ -124,7 +123,7 @@ def turns(found: Judged, theme: Theme) -> Chart:
                        customdata=[f"Turn {turn}" for turn in numbers], hoverinfo="text",
                        hovertext=[f"Turn {turn}: {mean:.2f} accepted + 1 bonus, {count(len(rounds[turn]), 'round')}"
                                   for turn, mean in zip(numbers, means, strict=True)])
-    styled(figure, theme, x="", y="Tokens a round")
+    upright(figure, theme, x="", y="Tokens a round")
     lowest, highest = (pick(zip(means, numbers, strict=True)) for pick in (min, max))
     reading = (f"Tau, the bonus counted, lies between {1 + lowest[0]:.2f} (turn {lowest[1]}) and {1 + highest[0]:.2f} "
                f"(turn {highest[1]}); over all turns together it is {found.summary.tau:.2f}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 
 import plotly.graph_objects as go
@@ -10,9 +11,12 @@ from treegraft.analysis.metrics import Origin, ratio
 from treegraft.analysis.reached import Judged, Place
 from treegraft.analysis.reliability import Bin, Reliability
 from treegraft.view.acceptance_charts.say import count, of, percent, rounded
-from treegraft.view.charts import DASHES, Chart, Theme, escaped, pattern, series_color, styled
+from treegraft.view.charts import DASHES, Chart, Theme, escaped, pattern, series_color, styled, upright
 from treegraft.view.labels import name
 from treegraft.view.palette import COLORS
+
+MARKS = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1)
+"""Probabilities that the axes of the calibration name."""
 
 CLOSE = 0.02
 """Expected calibration error up to which a drafter's probabilities are called right."""
@@ -36,7 +40,7 @@ def drafters(found: Judged, theme: Theme) -> Chart:
             customdata=[f"Accepted from {name(one.name)}" for one in origins],
             hovertext=[f"{escaped(one.name)}: {of(value, whole, title.lower())}"
                        for one, value in zip(origins, values, strict=True)])
-    styled(figure, theme, x="Drafter that proposed first", y="Share of all")
+    upright(figure, theme, x="Drafter that proposed first", y="Share of all")
     figure.update_layout(barmode="group").update_yaxes(tickformat=".0%", range=[0, 1.04])
     return Chart(figure, _drafters_reading(found), [
         {"Drafter": name(one.name), "Drafted": one.grown, "Verified": one.verified, "Accepted": one.accepted,
@@ -60,7 +64,10 @@ def _drafters_reading(found: Judged) -> str:
 
 
 def calibration(drafter: Reliability, theme: Theme) -> Chart:
-    """A drafter's probability against how often the target accepted, and against the target's own probability."""
+    """A drafter's probability against how often the target accepted, and against the target's own probability.
+
+    Both axes show square roots, so that the many small probabilities do not lie on one spot; what is right stays a
+    straight line."""
     bins, ink = drafter.bins, COLORS[theme]["ink"]
     names = [bin_name(one) for one in bins]
     figure = go.Figure(go.Scatter(x=[0, 1], y=[0, 1], mode="lines", name="Right: the same on both axes",
@@ -69,13 +76,14 @@ def calibration(drafter: Reliability, theme: Theme) -> Chart:
               ("Mean probability under the target", [one.p for one in bins], "diamond-open", 1))
     for title, values, symbol, place in series:
         figure.add_scatter(
-            x=[one.q for one in bins], y=values, name=title, mode="lines+markers",
-            line={"color": series_color(2 * place, theme), "width": 2, "dash": DASHES[place]},
+            x=[math.sqrt(one.q) for one in bins], y=[math.sqrt(value) for value in values], name=title,
+            mode="lines+markers", line={"color": series_color(2 * place, theme), "width": 2, "dash": DASHES[place]},
             marker={"symbol": symbol, "size": 9}, customdata=names, hoverinfo="text",
             hovertext=[f"{key}: mean q {one.q:.3f}<br>{of(one.accepted, one.count, 'nodes')} accepted"
                        f"<br>mean p under the target {one.p:.3f}" for key, one in zip(names, bins, strict=True)])
-    styled(figure, theme, x="Probability q that the drafter gave", y="Share, or probability", height=340)
-    figure.update_xaxes(range=[-0.02, 1.02]).update_yaxes(range=[-0.04, 1.04])
+    styled(figure, theme, x="Probability q that the drafter gave", y="Share, or probability", height=360)
+    marks = {"tickvals": [math.sqrt(mark) for mark in MARKS], "ticktext": [f"{mark:g}" for mark in MARKS]}
+    figure.update_xaxes(range=[-0.02, 1.02], **marks).update_yaxes(range=[-0.04, 1.04], **marks)
     rows = [{"q from": round(one.low, 4), "q to": round(one.high, 4), "Nodes": one.count, "Mean q": round(one.q, 4),
              "Accepted": one.accepted, "Accepted (%)": rounded(one.share), "Mean p of the target": round(one.p, 4)}
             for one in bins]
@@ -91,4 +99,4 @@ def _calibration_reading(drafter: Reliability) -> str:
     verdict = ("about right" if drafter.error <= CLOSE else "too sure of itself" if drafter.q > drafter.share else
                "not sure enough of itself")
     return (f"{name(drafter.drafter)} is {verdict}: it gave {drafter.count:,} judged nodes {drafter.q:.3f} on average, and "
-            f"{percent(drafter.share, 1)} were accepted. The bins miss by {drafter.error:.3f} on average.")
+            f"{percent(drafter.share, 1)} were accepted. On average the bins are off by {drafter.error:.3f}.")

@@ -8,7 +8,7 @@ from treegraft.analysis.metrics import Depth
 from treegraft.analysis.reached import Judged
 from treegraft.analysis.token_kinds import KindRow
 from treegraft.view.acceptance_charts.say import of, percent, rounded
-from treegraft.view.charts import Chart, Theme, pattern, series_color, styled
+from treegraft.view.charts import Chart, Theme, lying, pattern, series_color, upright
 
 FEW = 5
 """Rounds below which a conditional acceptance is not worth a word."""
@@ -34,7 +34,7 @@ def depths(found: Judged, theme: Theme) -> Chart:
         line={"color": series_color(7, theme), "dash": "dot", "width": 2}, marker={"symbol": "diamond", "size": 7},
         hoverinfo="text", hovertext=[f"{of(row.proposed, row.rounds, 'rounds')} had a draft at depth {row.depth}"
                                      for row in rows])
-    styled(figure, theme, x="Depth", y="Share")
+    upright(figure, theme, x="Depth", y="Share")
     figure.update_layout(barmode="group").update_xaxes(dtick=1 if len(at) < 16 else None)
     figure.update_yaxes(tickformat=".0%", range=[0, 1.04])
     rounds = {}
@@ -77,7 +77,7 @@ def token_kinds(kinds: list[KindRow], theme: Theme) -> Chart:
         marker=pattern(2, theme), customdata=[f"Rejected: {row.kind}" for row in shown], hoverinfo="text",
         hovertext=[f"{row.kind}: {of(row.accepted, row.accepted + row.rejected, 'judged nodes')} accepted"
                    for row in shown])
-    styled(figure, theme, x="Share", y="", height=120 + 40 * len(kinds))
+    lying(figure, theme, x="Share", height=120 + 40 * len(kinds))
     figure.update_layout(barmode="group", legend={"traceorder": "reversed"})
     figure.update_xaxes(tickformat=".0%", range=[0, 1.04])
     rounds = {f"Accepted: {row.kind}": row.accepted_in for row in kinds}

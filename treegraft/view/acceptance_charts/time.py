@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from statistics import median
 
 import plotly.graph_objects as go
 
 from treegraft.analysis.metrics import Summary
 from treegraft.analysis.reached import Judged, RoundRow
 from treegraft.view.acceptance_charts.say import count, percent, rounded
-from treegraft.view.charts import Chart, Theme, escaped, pattern, styled
+from treegraft.view.charts import Chart, Theme, escaped, lying, pattern, upright
 from treegraft.view.labels import name
 
 PHASES = {"prefill": "Reading the prompt", "draft": "Drafting", "verify": "Verification", "accept": "Acceptance",
@@ -47,7 +48,7 @@ def round_times(found: Judged, theme: Theme) -> Chart:
             marker=pattern(_place(phase, place), theme), customdata=list(groups), hoverinfo="text",
             hovertext=[f"{key}: {escaped(title(phase))} {mean.get(phase, 0):,.1f} of {sum(mean.values()):,.1f} ms"
                        for key, mean in zip(groups, means, strict=True)])
-    styled(figure, theme, x="Rounds, in order", y="ms a round")
+    upright(figure, theme, x="Rounds, in order", y="ms a round")
     step = max(1, len(groups) // 10)
     ticks = list(range(0, len(groups), step))
     figure.update_xaxes(tickvals=ticks, ticktext=[list(groups)[tick].split(" ", 1)[1] for tick in ticks])
@@ -85,10 +86,9 @@ def _mean(rows: Sequence[RoundRow]) -> dict[str, float]:
 
 def _times_reading(rounds: Sequence[RoundRow]) -> str:
     whole = [sum(phases_of(row).values()) / 1000 for row in rounds]
-    order = sorted(whole)
-    slowest = rounds[whole.index(order[-1])]
-    said = f"A round takes {order[len(order) // 2]:,.1f} ms in the middle of all {len(rounds):,}"
-    return f"{said}; the slowest, round {slowest.place[1]}, took {order[-1]:,.1f} ms."
+    slowest = max(range(len(rounds)), key=whole.__getitem__)
+    return (f"Half of the {count(len(rounds), 'round')} took {median(whole):,.1f} ms or less; the slowest, round "
+            f"{rounds[slowest].place[1]}, took {whole[slowest]:,.1f} ms.")
 
 
 def time_shares(counts: Summary, theme: Theme) -> Chart:
@@ -106,7 +106,7 @@ def time_shares(counts: Summary, theme: Theme) -> Chart:
         marker={"color": [pattern(place, theme)["color"] for _, _, place in reversed(bars)], "line": {"width": 0}},
         hovertext=[f"{escaped(bar)}: {time / 1000:,.1f} ms, {percent(time / loop, 1)} of {loop / 1000:,.1f} ms"
                    for bar, time, _ in reversed(bars)]))
-    styled(figure, theme, x="Share of the decode loop's phases", y="", height=90 + 34 * len(bars))
+    lying(figure, theme, x="Share of the decode loop's phases", height=90 + 34 * len(bars))
     figure.update_xaxes(tickformat=".0%", range=[0, 1.18 * max(time / loop for _, time, _ in bars)])
     return Chart(figure, _shares_reading(counts, bars, loop), [
         {"Phase": bar, "ms": round(time / 1000, 1), "Share of the phases (%)": rounded(time / loop)}
