@@ -62,7 +62,7 @@ class Recording:
         return self.run
 
 
-def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *,
+def record(pair: Pair, prompt: str | Sequence[dict[str, str]] | records.Prompt, policy: Policy, *,
            drafters: Sequence[str] | None = None, out: str | Path | None = None, writer: Writer | None = None,
            max_new_tokens: int = 256, max_context: int | None = None, stop: str | Sequence[str] = (), raw: bool = False,
            temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int | None = None,
@@ -71,7 +71,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
            scheduler: str | Path | Scheduler | None = None, clock: records.Clock | None = None, level: str = "run",
            on_round: Callable[[TracedRound], None] | None = None,
            on_probe: Callable[[int, int], None] | None = None) -> Recording:
-    """Decode `prompt` (text, or chat messages) with `policy` and record it.
+    """Decode `prompt` (text, chat messages, or a trace's prompt: its very tokens) with `policy` and record it.
 
     `drafters` names the pair's drafters for the policy's roles, in order; by default the first ones that fit. The trace
     goes to `out` (a path), or to `writer` where several runs share a file. `raw` leaves the chat template out.
@@ -97,10 +97,10 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]], policy: Policy, *
     except (CalibrationError, SettingError) as error:
         raise RunError(str(error)) from None
     check_level(level, sampling)
-    tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
+    asked = prompt_of(pair, prompt, raw)
+    tokens = asked.tokens
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
-    header = describe_run(pair, policy, chosen, records.Prompt(
-        tokens=tokens, text=rendered, messages=chat_of(prompt, rendered)))
+    header = describe_run(pair, policy, chosen, asked)
     header.decoding = records.Decoding(
         temperature=sampling.temperature, top_k=top_k, top_p=sampling.top_p, min_p=sampling.min_p, rule=rule,
         seed=sampling.seed, max_new_tokens=max_new_tokens, max_context=max_context, stop=stop,
@@ -136,6 +136,18 @@ def check_request(policy: Policy, max_new_tokens: int, stop: str | Sequence[str]
         if not (isinstance(text, str) and text and is_unicode(text)):
             raise RunError(f"stop had {text!r}; give texts of one or more characters.")
     return texts
+
+
+def prompt_of(pair: Pair, prompt: str | Sequence[dict[str, str]] | records.Prompt, raw: bool) -> records.Prompt:
+    """The prompt as its trace keeps it. Errors: `PromptError`; `RunError` for tokens that the target does not have."""
+    if not isinstance(prompt, records.Prompt):
+        tokens, rendered = encode_prompt(pair.target.tokenizer, prompt, raw=raw)
+        return records.Prompt(tokens=tokens, text=rendered, messages=chat_of(prompt, rendered))
+    wrong = [token for token in prompt.tokens if not 0 <= token < pair.target.usable_vocab]
+    if wrong or not prompt.tokens:
+        raise RunError(f"the prompt has {f'token {wrong[0]}' if wrong else 'no tokens'}; allowed: one or more tokens "
+                       f"from 0 to {pair.target.usable_vocab - 1}, those of {pair.target.name}.")
+    return prompt
 
 
 def check_level(level: str, sampling: Sampling) -> None:

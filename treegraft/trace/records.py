@@ -106,10 +106,23 @@ class Decoding(Plain, kw_only=True):
     eos: list[Id] = []
 
 
+class Branch(Plain, kw_only=True):
+    """Where a prompt comes from that goes on in the middle of another run: `own` counts its tokens that are that run's
+    prompt; then come its output up to `round`, the path to `node` (-1: the bonus), and the `token` that was forced."""
+
+    trace: str
+    run: Count = 0
+    round: Count
+    node: Parent
+    token: Id
+    own: Count
+
+
 class Prompt(Plain, kw_only=True):
     tokens: list[Id]
     text: str | None = None
     messages: list[dict[str, str]] | None = None
+    branch: Branch | None = None
 
 
 class Host(Plain, kw_only=True):
