@@ -104,7 +104,8 @@ class Finder {
     this.count.textContent = `${this.hits.length ? place : "No hit"}${where}`;
   }
 
-  // The hit after or before the one shown, or the place shown; beyond the rounds at hand more are asked for.
+  // The hit after or before the one shown, or the place shown; beyond the rounds at hand more are asked for, and beyond the
+  // whole run it starts anew.
   next(by) {
     if (!this.active) return this.focus();
     const { player } = this, here = player.at.round;
@@ -114,6 +115,7 @@ class Finder {
     const fresh = by > 0 ? (after < 0 ? last + 1 : after) : this.hits.filter(({ round }) => round <= here).length - 1;
     const place = on === null ? fresh : on + by;
     if (place >= 0 && place <= last) return this.go(place);
+    if (last >= 0 && player.view.rounds.length === player.view.total) return this.go(by > 0 ? 0 : last);
     const beyond = by > 0 ? player.lastRound + 1 : player.view.first - 1;
     if (beyond >= 0 && beyond < player.view.total && player.hooks.window) return player.ask({ round: beyond, seek: by });
     return player.say(last < 0 ? "No hit in this recording." : by > 0 ? "No further hit." : "No earlier hit.");

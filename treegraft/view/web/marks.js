@@ -63,6 +63,7 @@ const moveSample = (name) => sample(move(name));
 const ring = (name) => sample(vector("path", { d: markerPath(0, 3.4), class: `tg-mark tg-${name === "left" ? "neutral" : "new"}` }), frontier(name, 7));
 
 // Brackets around a node: it was found by the search.
-const hitMark = (radius) => vector("path", { class: "tg-hit-mark", d: [-1, 1].map((side) => `M${side * (radius - 3)},${-radius}H${side * radius}V${radius}H${side * (radius - 3)}`).join("") });
+const hitMark = (half) => vector("path", { class: "tg-hit-mark",
+  d: [-1, 1].map((side) => `M${side * (half - 3)},-5H${side * half}V5H${side * (half - 3)}`).join("") });
 
 const edgeWidth = (logprob) => 0.8 + 2.6 * Math.sqrt(chance(logprob));

@@ -274,6 +274,7 @@ class Player {
     const panel = this.pinned === null ? eventPanel(this.round, event) : `node ${this.pinned}`;
     if (this.shownSide !== this.scene || this.shownPanel !== panel) this.showSide(panel);
     this.showRibbon();
+    if (this.pinned === null && event !== lastOf(this.round, "accept")) requestAnimationFrame(() => this.follow());
     this.rest();
   }
 
@@ -285,6 +286,14 @@ class Player {
     this.summary.replaceChildren(...summaryLine(this.view, this.round));
     this.story.replaceChildren(...storyLine(this.view, this.round));
     this.showTable();
+  }
+
+  // Scrolls to what the event marks, the best of it, where none of it is in sight.
+  follow() {
+    const { scrollTop, scrollLeft } = this.stage, { width, height } = this.size;
+    const items = this.scene.marked();
+    const seen = ({ x, y }) => y > scrollTop && y < scrollTop + height && x > scrollLeft && x < scrollLeft + width;
+    if (items.length && !items.some(seen)) reveal(this.stage, items[0]);
   }
 
   showRibbon() {

@@ -118,6 +118,13 @@ class Scene {
     if (moved) this.annotate(number);
   }
 
+  // The items that the event shown brought or marks, the best first.
+  marked() {
+    const marks = eventMarks(this.round, this.number);
+    return this.items.filter((item) => item.kind === "node" && (item.born === this.number || marks.has(item.node)))
+      .sort((one, other) => this.round.rank[one.node] - this.round.rank[other.node]);
+  }
+
   // Words beside nodes, and a pulse that goes the way that the acceptance went.
   annotate(number) {
     const notes = notesOf(this.round, number).map(([node, words]) => [this.byId.get(node), words]).filter(([item]) => item);
