@@ -79,6 +79,14 @@ def test_other_texts_end_the_stretches():
     assert [(one.start, one.end) for one in align.stretches([first, second])] == [(1, 2)]
 
 
+def test_the_widest_differences_name_a_round_once():
+    found = [align.Stretch(1, 2, (0, 0), (3, 0)), align.Stretch(2, 4, (0, 1), (3, 1)),
+             align.Stretch(4, 5, (0, 2), (3, 0)), align.Stretch(5, 6, (1, 3), (0, 4)),
+             align.Stretch(6, 7, (2, 4), (1, 1)), align.Stretch(7, 8, (3, 0), (2, 0))]
+    assert [one.start for one in align.widest(found, 9)] == [5, 1, 7]
+    assert [one.start for one in align.widest(found, 1)] == [5]
+
+
 @given(runs())
 def test_progress_ends_with_the_whole_output_and_all_the_time(run):
     found = align.progress(run)

@@ -95,6 +95,16 @@ def stretches(columns: Sequence[Sequence[Written]]) -> list[Stretch]:
     return found
 
 
+def widest(found: Sequence[Stretch], most: int) -> list[Stretch]:
+    """The stretches where accepted lengths differ most, at most one for each round that had most tokens accepted."""
+    kept: dict[tuple[int, int], Stretch] = {}
+    for one in sorted(found, key=lambda one: (-one.difference, one.start)):
+        furthest = one.accepted.index(max(one.accepted))
+        if one.difference:
+            kept.setdefault((furthest, one.rounds[furthest]), one)
+    return list(kept.values())[:most]
+
+
 # --- progress -------------------------------------------------------------------------------------------------------
 
 

@@ -23,6 +23,12 @@ PHASES = ("draft", "verify", "accept", "commit", "other")
 MOST_DIFFERENCES = 20
 """Texts that differ which a table names; all are in the JSON."""
 
+LARGEST_RESULT = 4 << 20
+"""Bytes of a result that is read: a result may come from anyone."""
+
+MOST_POLICIES, MOST_CATEGORIES, MOST_PARTS = 200, 100, 40
+"""In a result that can be shown; parts are the drafters and the phases of one row."""
+
 ALL, NONE = "(all)", "(none)"
 """What stands in place of a category for all prompts together, and for prompts without one."""
 
@@ -180,11 +186,37 @@ def as_json(comparison: Comparison) -> bytes:
 
 
 def read_comparison(folder: str | Path) -> Comparison:
-    """The result of a finished comparison, from its folder. Errors: `ValueError` for a folder without one."""
+    """The result of a finished comparison, from its folder.
+
+    Errors: `ValueError` for a folder without one, and for a result that is damaged or too large to be shown.
+    """
     path = Path(folder, JSON)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Comparison)
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; `treegraft compare --out {folder}` writes it.") from None
+        with path.open("rb") as file:
+            content = file.read(LARGEST_RESULT + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"{path}: {reason}; `treegraft compare --out {folder}` writes it.") from None
+    if len(content) > LARGEST_RESULT:
+        raise ValueError(f"{path} is larger than {LARGEST_RESULT >> 20} MiB, which no result is; give another folder.")
+    try:
+        comparison = msgspec.json.decode(content, type=Comparison)
     except msgspec.DecodeError as error:
         raise ValueError(f"{path} is damaged ({error}); run the comparison again, its traces are kept.") from None
+    check_result(comparison, path)
+    return comparison
+
+
+def check_result(comparison: Comparison, path: Path) -> None:
+    """Whether a result has rows, and not too many of them. Errors: `ValueError`."""
+    rows = comparison.total
+    parts = max((len(part) for row in comparison.rows for part in (row.origins, row.phases, row.forwards)), default=0)
+    policies = [row.policy for row in rows]
+    if not rows:
+        raise ValueError(f"{path} holds no policies; run the comparison again, its traces are kept.")
+    if len(set(policies)) < len(policies):
+        raise ValueError(f"{path} holds a policy twice; run the comparison again, its traces are kept.")
+    for number, most, what in ((len(rows), MOST_POLICIES, "policies"), (parts, MOST_PARTS, "drafters or phases"),
+                               (len(comparison.categories), MOST_CATEGORIES, "categories")):
+        if number > most:
+            raise ValueError(f"{path} holds {number} {what}; at most {most} can be shown. Compare fewer at once.")
