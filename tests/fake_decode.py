@@ -29,6 +29,9 @@ class FakeDecode:
         self.error: Exception | None = None
         self.at_load: Callable[[], None] = lambda: None
         self.loaded: list[live.Request] = []
+        self.decoded: list[live.Request] = []
+        self.probes = 3
+        self.plain_seconds = 5
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> FakeDecode:
         monkeypatch.setattr(live, "load_pair", self.load_pair)
@@ -47,25 +50,33 @@ class FakeDecode:
         if self.load_error:
             raise self.load_error
 
-    def decode(self, pair: None, request: live.Request, writer, on_round) -> Run:
+    def decode(self, pair: None, request: live.Request, writer, on_round, on_probe=None, baseline=None) -> Run:
+        self.decoded.append(request)
         source = self.source
         header = source.header
         header.turn, header.group = request.turn, live.CONVERSATION if request.earlier else ""
         run = Run(header, source.pieces, source.prefill, [], None)
-        writer.write(header)
-        writer.pieces(source.pieces)
-        writer.write(source.prefill)
+        write = writer.write if writer else lambda record: None
+        write(header)
+        if writer:
+            writer.pieces(source.pieces)
+        write(source.prefill)
         reason = "eos"
         try:
             for record in source.records:
                 self.wait()
-                writer.write(record)
+                write(record)
                 run.records.append(record)
                 on_round(run.rounds[-1])
+            for place in range(self.probes if request.level != "run" else 0):
+                self.wait()
+                on_probe(place + 1, self.probes)
         except KeyboardInterrupt:
             reason = "interrupted"
-        run.end = type(source.end)(reason=reason, new_tokens=len(run.output), microseconds=2_000_000)
-        writer.write(run.end)
+        seconds = self.plain_seconds if request.policy.name == "plain" else 2
+        run.end = type(source.end)(reason=reason, new_tokens=len(run.output), microseconds=seconds * 1_000_000,
+                                   baseline=baseline)
+        write(run.end)
         return run
 
     def wait(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -226,7 +227,8 @@ def test_decode_asks_for_what_the_request_says(monkeypatch):
                       sampling=Sampling(0.7, top_p=0.9, seed=5))
     assert live.decode("pair", request, "writer", print) == "the run"
     assert asked == {"pair": "pair", "prompt": "Why?", "policy": Eagle2(), "drafters": ("strong",), "writer": "writer",
-                     "group": "", "turn": 0, "max_new_tokens": 9, "stop": ("x",), "on_round": print,
+                     "group": "", "turn": 0, "max_new_tokens": 9, "stop": ("x",), "on_round": print, "level": "run",
+                     "on_probe": None, "baseline": None,
                      "temperature": 0.7, "top_k": 0, "top_p": 0.9, "min_p": 0.0, "rule": "fitting", "seed": 5}
 
 
@@ -303,3 +305,92 @@ def test_fetching_can_fail_and_can_be_stopped(monkeypatch):
 def test_importing_it_loads_no_torch():
     code = "import sys, treegraft.live, treegraft.view.live; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+# --- a race, and probes ---------------------------------------------------------------------------------------------
+
+
+def test_a_race_measures_plain_decoding_first_and_keeps_it_in_the_trace(fake, tmp_path):
+    run = started(tmp_path, replace(REQUEST, race=True, sampling=Sampling(0.5, rule="typical", seed=1)))
+    reach(run, "measuring")
+    fake.let(2)
+    wait_until(lambda: run.snapshot().plain and len(run.snapshot().plain.records) == 2)
+    assert (run.snapshot().run, run.snapshot().plain_tokens_per_second, list(tmp_path.iterdir())) == (None, None, [])
+    fake.let(2)
+    reach(run, "decoding")
+    fake.let(2)
+    now = after_rounds(run, 2)
+    tokens = len(now.plain.output)
+    assert now.plain_tokens_per_second == tokens / 5
+    assert now.ratio is None, "it is measured once both have ended"
+    fake.let(2)
+    now = reach(run, "finished")
+    assert now.ratio == pytest.approx(2.5)
+    baseline = treegraft.open(now.path).runs[0].end.baseline
+    assert (baseline.tokens, baseline.microseconds) == (tokens, 5_000_000)
+    plain, raced = fake.decoded
+    assert (plain.policy, plain.drafters, plain.level, plain.sampling.rule) == (Plain(), (), "run", "fitting")
+    assert raced.policy == Eagle2()
+
+
+def test_a_race_that_is_stopped_while_plain_decoding_is_measured_leaves_nothing(fake, tmp_path):
+    run = started(tmp_path, replace(REQUEST, race=True))
+    reach(run, "measuring")
+    run.stop()
+    fake.let()
+    assert reach(run, "stopped").path is None
+    assert (len(fake.decoded), list(tmp_path.iterdir())) == (1, [])
+
+
+def test_probes_are_counted_after_the_run(fake, tmp_path):
+    run = started(tmp_path, replace(REQUEST, level="dense"))
+    reach(run, "decoding")
+    fake.let(5)
+    now = reach(run, "probing")
+    assert (now.fraction, now.is_live, now.rounds) == (pytest.approx(1 / 3), True, 4)
+    fake.let(2)
+    reach(run, "finished")
+
+
+# --- public mode ----------------------------------------------------------------------------------------------------
+
+
+def as_session(monkeypatch, name: str) -> None:
+    monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
+    monkeypatch.setattr("treegraft.sessions._identify", lambda: name * 32)
+
+
+def test_a_stranger_records_into_a_folder_of_the_session(fake, monkeypatch, tmp_path):
+    monkeypatch.setenv("TREEGRAFT_HOME", str(tmp_path))
+    as_session(monkeypatch, "1")
+    fake.free = True
+    now = reach(LiveRun(REQUEST).start(), "finished")
+    assert now.path.parent == tmp_path / "sessions" / ("1" * 32)
+
+
+def test_a_stranger_has_one_run_in_the_queue(fake, monkeypatch, tmp_path):
+    as_session(monkeypatch, "1")
+    first = started(tmp_path)
+    reach(first, "decoding")
+    assert "one at a time" in reach(started(tmp_path), "failed").error
+    as_session(monkeypatch, "2")
+    second = started(tmp_path)
+    wait_until(lambda: second.snapshot().ahead == 1)
+    fake.let(8)
+    reach(first, "finished")
+    reach(second, "finished")
+
+
+def test_a_request_beyond_the_bounds_loads_nothing(fake, monkeypatch, tmp_path):
+    as_session(monkeypatch, "1")
+    assert "at most" in reach(started(tmp_path, replace(REQUEST, max_new_tokens=9999)), "failed").error
+    assert fake.loaded == []
+
+
+@pytest.mark.parametrize("error", [
+    LoadError("there is no /srv/secret/place/model.gguf"), PermissionError(13, "Permission denied", "/srv/secret/place"),
+    KeyError("/srv/secret/place"), TraceError("is full", path="/srv/secret/place/x.jsonl"),
+    ImportError("no /srv/secret/place/lib.so")])
+def test_errors_that_strangers_see_hold_no_paths(monkeypatch, error):
+    as_session(monkeypatch, "1")
+    assert "secret" not in live.explain(error)

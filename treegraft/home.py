@@ -7,6 +7,8 @@ from pathlib import Path
 
 import platformdirs
 
+from treegraft.sessions import is_public, session
+
 
 def home() -> Path:
     """The folder for models and recordings: `TREEGRAFT_HOME`, else the platform's cache folder for treegraft."""
@@ -15,5 +17,11 @@ def home() -> Path:
 
 
 def recordings() -> Path:
-    """The folder that the dashboard writes recordings to and lists them from; it may not exist yet."""
-    return home() / "recordings"
+    """The folder that the dashboard writes recordings to and lists them from; it may not exist yet. In public mode each
+    session has its own."""
+    return session_folders() / (session() or "nobody") if is_public() else home() / "recordings"
+
+
+def session_folders() -> Path:
+    """Where the recordings of public sessions lie, a folder each."""
+    return home() / "sessions"

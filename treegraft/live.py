@@ -25,17 +25,22 @@ from treegraft.home import recordings
 from treegraft.models.errors import ModelError
 from treegraft.models.fetch import Progress, WheelModel, fetch
 from treegraft.prompts import bundled
-from treegraft.sampling import Sampling, seed_of
+from treegraft.public import PublicError, check, is_public, shown, sweep, why_not_queued
+from treegraft.sampling import FITTING, Sampling, seed_of
+from treegraft.sessions import session
 from treegraft.settings import SettingError
 from treegraft.trace import Run, TracedRound, TraceError, Writer
 from treegraft.trace import open as open_trace
-from treegraft.trace.records import Header
+from treegraft.trace.records import Baseline, Header
 
 if TYPE_CHECKING:
     from treegraft.models import Pair
     from treegraft.policies import Policy
 
-State = Literal["queued", "loading", "decoding", "finished", "stopped", "failed"]
+State = Literal["queued", "loading", "measuring", "decoding", "probing", "finished", "stopped", "failed"]
+"""`measuring` is plain decoding before a race, `probing` what a recording level adds after the run."""
+
+LIVE_STATES = ("queued", "loading", "measuring", "decoding", "probing")
 
 MAX_PAIRS = 2
 """Pairs that stay loaded; the one that was used longest ago makes room for another."""
@@ -54,7 +59,8 @@ class Request:
 
     `models` are the drafters to load (None: those of the named pair), `drafters` the ones for the policy's roles
     (None: the first that fit). `prompt` is a text, or the messages of a chat whose earlier turns lie in the trace
-    `earlier`; `turn` counts them.
+    `earlier`; `turn` counts them. `level` is how much is recorded (see `treegraft.record`); a `race` decodes the prompt
+    plainly first, and measures that.
     """
 
     target: str
@@ -67,6 +73,8 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     earlier: Path | None = None
     turn: int = 0
+    level: str = "run"
+    race: bool = False
 
     @property
     def question(self) -> str:
@@ -85,7 +93,7 @@ class Snapshot:
 
     While it loads, `stage` says what is being done and `fraction` how much of it (None: not known). `run` holds the
     rounds so far (None before the first one), `accepted`, `tokens` and `microseconds` sum them up. `path` is the trace,
-    once there is something in it. `started` and `ended` are seconds since the epoch. `error` is for the user.
+    once there is something in it. `plain` is the plain run of a race, whole once this run decodes. `started` and `ended` are seconds since the epoch. `error` is for the user.
     """
 
     state: State = "queued"
@@ -94,6 +102,7 @@ class Snapshot:
     stage: str = ""
     fraction: float | None = None
     run: Run | None = None
+    plain: Run | None = None
     tokens: int = 0
     accepted: int = 0
     microseconds: int = 0
@@ -104,7 +113,7 @@ class Snapshot:
 
     @property
     def is_live(self) -> bool:
-        return self.state in ("queued", "loading", "decoding")
+        return self.state in LIVE_STATES
 
     @property
     def seconds(self) -> float:
@@ -124,6 +133,18 @@ class Snapshot:
     def tokens_per_second(self) -> float | None:
         """Over the decode loop from the start of reading the prompt."""
         return self.tokens * 1e6 / self.microseconds if self.microseconds else None
+
+    @property
+    def plain_tokens_per_second(self) -> float | None:
+        """Of plain decoding in a race, once it has ended."""
+        end = self.plain.end if self.plain else None
+        return end.new_tokens * 1e6 / end.microseconds if end and end.microseconds else None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as fast as plain decoding the whole run was; None before its end and without a race."""
+        ended = self.run and self.run.end and self.tokens_per_second and self.plain_tokens_per_second
+        return self.tokens_per_second / self.plain_tokens_per_second if ended else None
 
 
 # --- turns of a conversation ----------------------------------------------------------------------------------------
@@ -154,9 +175,11 @@ def suggested_turn(request: Request) -> str | None:
 
 
 class Worker(ABC):
-    """A task in a thread of its own. Its snapshot is replaced as a whole, so that any thread may read it."""
+    """A task in a thread of its own. Its snapshot is replaced as a whole, so that any thread may read it. It is made in
+    the thread of a session, its `owner`."""
 
     def __init__(self) -> None:
+        self.owner = session()
         self._now = Snapshot()
         self._stopping = threading.Event()
 
@@ -222,7 +245,7 @@ class LiveRun(Worker):
     def __init__(self, request: Request, folder: Path | None = None) -> None:
         super().__init__()
         self.request = request
-        self._folder = folder
+        self._folder = folder or recordings()
 
     def stop(self) -> None:
         super().stop()
@@ -233,22 +256,33 @@ class LiveRun(Worker):
         return replace(now, ahead=queue.ahead(self)) if now.state == "queued" else now
 
     def _work(self) -> dict[str, object]:
+        check(self.request)
         with queue.turn(self):
             self._progress("starting", None)
             pair = load_pair(self.request, self._progress)
             self._heed_stop()
+            baseline = self._decode_plainly(pair) if self.request.race else None
             self._tell(state="decoding")
-            path = new_path(self._folder or recordings(), self.request)
-            run = self._record(pair, Writer(path))
+            path = new_path(self._folder, self.request)
+            run = self._record(pair, Writer(path), baseline)
+            sweep()
         return {"state": "stopped" if run.end.reason == "interrupted" else "finished", "run": run, "path": path,
                 "tokens": run.end.new_tokens, "microseconds": run.end.microseconds}
 
-    def _record(self, pair: Pair, writer: Writer) -> Run:
+    def _decode_plainly(self, pair: Pair) -> Baseline:
+        """Decode the same prompt without drafting, alone on the machine."""
+        self._tell(state="measuring")
+        run = decode(pair, plainly(self.request), None, self._see_plain)
+        self._heed_stop()
+        self._tell(plain=run)
+        return Baseline(tokens=run.end.new_tokens, microseconds=run.end.microseconds)
+
+    def _record(self, pair: Pair, writer: Writer, baseline: Baseline | None) -> Run:
         try:
             with writer:
                 if self.request.earlier:
                     copy_turns(self.request.earlier, writer)
-                return decode(pair, self.request, writer, self._see)
+                return decode(pair, self.request, writer, self._see, self._see_probe, baseline)
         except BaseException:
             if not self._now.rounds:  # a trace that broke off before its first round is of no use
                 with suppress(OSError):
@@ -258,13 +292,20 @@ class LiveRun(Worker):
             if self._now.rounds:
                 self._tell(path=writer.path)
 
+    def _see_plain(self, round: TracedRound) -> None:
+        self._tell(plain=so_far(round))
+        self._heed_stop()
+
+    def _see_probe(self, done: int, of: int) -> None:
+        self._tell(state="probing", stage=f"probing place {done} of {of}", fraction=done / of)
+        self._heed_stop()
+
     def _see(self, round: TracedRound) -> None:
         """Take in a round that has just ended."""
         run, now = round.run, self._now
         if round.index == 0:
             now = replace(now, tokens=1, microseconds=run.prefill.microseconds if run.prefill else 0)
-        seen = Run(run.header, run.pieces, run.prefill, run.records[:], None)
-        self._tell(run=seen, tokens=now.tokens + round.outcome.taken, accepted=now.accepted + round.accepted,
+        self._tell(run=so_far(round), tokens=now.tokens + round.outcome.taken, accepted=now.accepted + round.accepted,
                    microseconds=now.microseconds + round.record.times.get("total", 0))
         self._heed_stop()
 
@@ -281,10 +322,14 @@ class Queue:
 
     @contextmanager
     def turn(self, worker: Worker) -> Iterator[None]:
-        """Wait for the turn of `worker`, and hold it. Raises `KeyboardInterrupt` if it is stopped before."""
+        """Wait for the turn of `worker`, and hold it. Raises `KeyboardInterrupt` if it is stopped before, and
+        `PublicError` where its session may not wait here."""
+        with self._changed:
+            if why := why_not_queued(worker.owner, [one.owner for one in self._waiting]):
+                raise PublicError(why)
+            self._waiting.append(worker)
         try:
             with self._changed:
-                self._waiting.append(worker)
                 self._changed.wait_for(lambda: self._waiting[0] is worker or worker.is_stopping)
             if worker.is_stopping:
                 raise KeyboardInterrupt
@@ -323,14 +368,30 @@ def load_pair(request: Request, progress: Progress) -> Pair:
     return _pairs[key]
 
 
-def decode(pair: Pair, request: Request, writer: Writer, on_round: Callable[[TracedRound], None]) -> Run:
-    """Record the run of `request`."""
+def decode(pair: Pair, request: Request, writer: Writer | None, on_round: Callable[[TracedRound], None],
+           on_probe: Callable[[int, int], None] | None = None, baseline: Baseline | None = None) -> Run:
+    """Record the run of `request`; its end says how long plain decoding took, if that was measured."""
     from treegraft.run import record
 
     return record(pair, request.prompt, request.policy, drafters=request.drafters, writer=writer,
-                  group=CONVERSATION if request.earlier else "", turn=request.turn,
-                  max_new_tokens=request.max_new_tokens, stop=request.stop, on_round=on_round,
-                  seed=seed_of(request.sampling.seed, request.turn), **request.sampling.settings).run
+                  group=CONVERSATION if request.earlier else "", turn=request.turn, level=request.level,
+                  max_new_tokens=request.max_new_tokens, stop=request.stop, on_round=on_round, on_probe=on_probe,
+                  baseline=baseline, seed=seed_of(request.sampling.seed, request.turn),
+                  **request.sampling.settings).run
+
+
+def plainly(request: Request) -> Request:
+    """The same request without drafting."""
+    from treegraft.policies import Plain
+
+    return replace(request, policy=Plain(), drafters=(), level="run", race=False,
+                   sampling=replace(request.sampling, rule=FITTING))
+
+
+def so_far(round: TracedRound) -> Run:
+    """The run up to the round that has just ended, as it will stay."""
+    run = round.run
+    return Run(run.header, run.pieces, run.prefill, run.records[:], None)
 
 
 def copy_turns(trace: Path, writer: Writer) -> None:
@@ -356,25 +417,33 @@ def new_path(folder: Path, request: Request) -> Path:
 
 def explain(error: Exception) -> str:
     """What to tell the user about an error; one that nobody foresaw also goes to the terminal in full."""
-    if isinstance(error, (ModelError, SettingError, TraceError)):
-        return str(error)
     if isinstance(error, ImportError):
-        return (f"Recording needs torch and transformers, and they could not be imported: {error}. Install them with "
-                "`pip install -r requirements.txt`; recordings can be opened without them.")
+        return (f"Recording needs torch and transformers, and they could not be imported: {shown(str(error))}. Install "
+                "them with `pip install -r requirements.txt`; recordings can be opened without them.")
     if is_out_of_memory(error):
         return ("The memory of this machine is full. Choose a smaller model, a smaller budget or fewer new tokens, "
                 "then record again.")
     if isinstance(error, OSError):
+        if is_public():
+            return "The recording could not be written on this machine. Tell whoever runs this dashboard."
         return (f"The recording could not be written: {error.strerror or error} ({error.filename or recordings()}). "
                 "Set TREEGRAFT_HOME to a folder that you can write to, then start the app again.")
+    if is_for_users(error):
+        return shown(str(error))
+    traceback.print_exception(error, file=sys.stderr)
+    what = type(error).__name__ if is_public() else f"{type(error).__name__}: {error}"
+    return (f"Something went wrong that treegraft did not foresee: {what}. What was recorded until then is kept, and "
+            "the terminal shows where it happened.")
+
+
+def is_for_users(error: Exception) -> bool:
+    """Whether the error's own text says what is wrong and what to do."""
+    if isinstance(error, (ModelError, SettingError, TraceError)):
+        return True
     from treegraft.models.cache import UnsupportedModel
     from treegraft.run import RunError
 
-    if isinstance(error, (RunError, UnsupportedModel)):
-        return str(error)
-    traceback.print_exception(error, file=sys.stderr)
-    return (f"Something went wrong that treegraft did not foresee: {type(error).__name__}: {error}. What was recorded "
-            "until then is kept, and the terminal shows where it happened.")
+    return isinstance(error, (RunError, UnsupportedModel))
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -10,7 +10,7 @@ from treegraft.drafters.base import Prefilled
 from treegraft.engine import Step
 from treegraft.policies.base import as_scores
 from treegraft.trace.reader import Run
-from treegraft.trace.records import Accept, End, Forward, Header, Nodes, Prefill, Probe, Record, Round, Verify
+from treegraft.trace.records import Accept, Baseline, End, Forward, Header, Nodes, Prefill, Probe, Record, Round, Verify
 from treegraft.trace.writer import Writer
 from treegraft.verify import node_chances
 
@@ -18,15 +18,16 @@ from treegraft.verify import node_chances
 class Recorder:
     """Records one run. `run` holds the records so far; `writer`, if given, gets them as they come.
 
-    `pieces_of` gives the bytes of token ids. `seconds` is the time that recording has taken.
+    `pieces_of` gives the bytes of token ids, `baseline` is what plain decoding took. `seconds` is the time that
+    recording has taken.
     """
 
     def __init__(self, header: Header, pieces_of: Callable[[Sequence[int]], dict[int, bytes]],
-                 writer: Writer | None = None) -> None:
+                 writer: Writer | None = None, baseline: Baseline | None = None) -> None:
         self.header = header
         self.run = Run(header, {}, None, [], None)
         self.seconds = 0.0
-        self._pieces_of, self._writer = pieces_of, writer
+        self._pieces_of, self._writer, self._baseline = pieces_of, writer, baseline
         self._rounds: list[Round] = self.run.records
         self._write(header)
         self._know(header.prompt.tokens)
@@ -73,7 +74,7 @@ class Recorder:
         prefill = self.run.prefill.microseconds if self.run.prefill else 0
         self.run.end = End(reason=reason, new_tokens=new_tokens, status=status, notes=notes,
                            microseconds=prefill + sum(record.times["total"] for record in self._rounds),
-                           recording=round(self.seconds * 1e6))
+                           recording=round(self.seconds * 1e6), baseline=self._baseline)
         self._write(self.run.end)
 
     def _status(self) -> tuple[str, list[str]]:

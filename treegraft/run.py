@@ -69,6 +69,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]] | records.Prompt, 
            rule: str = FITTING, group: str = "", index: int = 0, turn: int = 0,
            costs: bool | Sequence[records.CostCurve] = True,
            scheduler: str | Path | Scheduler | None = None, clock: records.Clock | None = None, level: str = "run",
+           baseline: records.Baseline | None = None,
            on_round: Callable[[TracedRound], None] | None = None,
            on_probe: Callable[[int, int], None] | None = None) -> Recording:
     """Decode `prompt` (text, chat messages, or a trace's prompt: its very tokens) with `policy` and record it.
@@ -82,6 +83,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]] | records.Prompt, 
     one) decides for a policy that asks for it; by default the one that comes with the pair. `clock` decides in place of
     the measured costs, so that a run can be repeated. `level` also takes probes after the run, for exact what-ifs: what
     the drafters would have said at every output position (`dense`), under every choice of calls (`exhaustive`).
+    `baseline` is what plain decoding of the same prompt took, for the trace's end.
     `on_round` is called after every round, `on_probe` after every probed position with its number and how many there
     are; either may raise `KeyboardInterrupt` to stop, and what was recorded until then is kept.
 
@@ -119,7 +121,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]] | records.Prompt, 
         header.scheduler = describe(constants.scheduler) if constants.scheduler else None
         if out is not None:
             writer = stack.enter_context(Writer(out))
-        recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer)
+        recorder = Recorder(header, lambda ids: piece_bytes(pair.target.tokenizer, ids), writer, baseline)
         sampler = Sampler(sampling, rule, pair.target.usable_vocab) if sampling.temperature else None
         run_to_end(recorder, target, policy, chosen, constants, sampler, on_round, on_probe)
     return Recording(recorder.run, Path(out) if out is not None else None)
