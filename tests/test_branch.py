@@ -215,6 +215,16 @@ def test_what_goes_wrong_is_a_sentence(run, named):
     assert "There is no token #99999999" in work.snapshot().error
 
 
+def test_the_public_asks_listed_models_about_texts_of_bounded_length(named, monkeypatch):
+    monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
+    work = Ask(Question("elsewhere", "small", (3, 4), ())).start()
+    wait_until(lambda: work.snapshot().state == "failed")
+    assert "listed models only" in work.snapshot().error
+    work = Ask(Question("smollm2", "small", (3,) * 5000, ())).start()
+    wait_until(lambda: work.snapshot().state == "failed")
+    assert "takes at most" in work.snapshot().error
+
+
 def test_a_prompt_of_tokens_is_taken_as_it_is(tiny_pair, tmp_path):
     asked = Prompt(tokens=[5, 6, 7], text="abc")
     made = tg.record(tiny_pair, asked, tg.Plain(), max_new_tokens=2, costs=False, out=tmp_path / "x.jsonl").run

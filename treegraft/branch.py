@@ -15,6 +15,7 @@ from treegraft.live import Request, Snapshot, Worker, load_pair, queue
 from treegraft.models.errors import ModelError
 from treegraft.models.pairs import PAIRS
 from treegraft.policies import Plain
+from treegraft.public import check
 from treegraft.sampling import FITTING, ON_REQUEST, Sampling
 from treegraft.settings import SettingError
 from treegraft.trace.records import Branch, Header, Logprob, Prompt
@@ -68,6 +69,8 @@ def why_not(header: Header) -> str:
 @dataclass(frozen=True)
 class BranchRequest(Request):
     """A run that goes on after the tokens of its prompt, which is a `records.Prompt` with a branch."""
+
+    prompt: Prompt
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -190,9 +193,12 @@ class Ask(Worker):
         return replace(now, ahead=queue.ahead(self)) if now.state == "queued" else now
 
     def _work(self) -> dict[str, object]:
+        text = Prompt(tokens=[*self.question.context, *self.question.path])
+        request = Request(self.question.target, Plain(), text, max_new_tokens=1)
+        check(request)
         with queue.turn(self):
             self._progress("starting", None)
-            pair = load_pair(Request(self.question.target, Plain(), ""), self._progress)
+            pair = load_pair(request, self._progress)
             self._heed_stop()
             self._tell(state="decoding")
             self.answer = choices(pair, self.question)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from pages.shared.recording import Opened, opened_recording, refuse
+from pages.tree.branch import show_branch, tell_branch
 from pages.tree.details import show_figure, show_nodes
 from pages.tree.download import download_menu
 from pages.tree.inspector import show_inspector
@@ -17,11 +18,10 @@ from treegraft.trace import Run, TraceError
 from treegraft.view.model import run_view
 from treegraft.view.player import player, wanted_round
 
+# What can stand below the player. Only the one that is open runs.
 PANELS: dict[str, Callable[[Shown], None]] = {
     "Rejections": show_rejections, "Mask and caches": show_inspector, "Nodes": show_nodes, "Figure": show_figure,
-    "Notes": show_notes}
-"""What can stand below the player. Only the one that is open runs."""
-
+    "Ask the models": show_branch, "Notes": show_notes}
 
 @st.cache_resource(max_entries=16, show_spinner="Drawing the trees …")
 def view_of(_run: Run, name: str, first: int) -> dict:
@@ -54,6 +54,7 @@ def show(opened: Opened) -> None:
 
 
 chosen = opened_recording()
+tell_branch(chosen)
 try:
     show(chosen)
 except TraceError as error:

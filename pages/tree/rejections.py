@@ -17,7 +17,7 @@ MOST_ROUNDS = 24
 
 BEST, ALL = "The best guess", "Every rejected token"
 EVERYONE = "All drafters"
-NUMBERS = {"Gap": "%.2f", "p of drafted": "%.3f", "p of chosen": "%.3f"}
+NUMBERS = {"Gap": "%.2f", "p of drafted": "%.2g", "p of chosen": "%.2g"}
 
 
 @st.cache_resource(max_entries=16, show_spinner="Reading the rounds …")

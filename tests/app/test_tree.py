@@ -10,9 +10,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import treegraft
+from tests.app.test_every_page import write_strange
+from tests.fake_decode import FakeDecode, wait_until
 from tests.strategies import make_run, write_runs
+from treegraft.branch import Choice
+from treegraft.models.fetch import WheelModel
 from treegraft.notes import NotesFile
-from treegraft.trace.records import TARGET
+from treegraft.trace import Run
+from treegraft.trace.records import TARGET, Branch, PolicyInfo
 from treegraft.view.library import DEMOS, OPENING
 from treegraft.view.model import WINDOW_ROUNDS
 
@@ -100,6 +105,14 @@ def test_without_any_recording_the_page_says_what_to_do(folder, monkeypatch):
     assert "Record" in app.info[0].value
 
 
+@pytest.fixture(scope="module")
+def strange(tmp_path_factory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    (home / "recordings").mkdir()
+    write_strange(home / "recordings")
+    return home
+
+
 def with_panel(name: str, **parameters: str) -> AppTest:
     app = AppTest.from_file(PAGE, default_timeout=SECONDS)
     for parameter, value in parameters.items():
@@ -122,12 +135,24 @@ def test_nodes_and_figure_show_the_round(folder):
     assert app.get("plotly_chart")
 
 
-@pytest.mark.parametrize("panel", ["Rejections", "Mask and caches", "Nodes", "Figure", "Notes"])
-@pytest.mark.parametrize("name", sorted(path.name.split(".")[0] for path in DEMOS.glob("*.jsonl*")))
-def test_every_panel_has_something_to_say_about_every_demo(folder, name, panel):
+PANELS = ("Rejections", "Mask and caches", "Nodes", "Figure", "Ask the models", "Notes")
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_every_panel_has_something_to_say_about_demos(folder, panel):
+    for name in ("plain", "treegraft", "sampled", "graft"):
+        app = with_panel(panel, trace=name)
+        assert not app.exception, name
+        assert app.dataframe or app.get("plotly_chart") or app.info or app.caption, name
+
+
+@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("name", ["hostile", "drawn", "begun", "cut"])
+def test_panels_take_any_recording(strange, monkeypatch, name, panel):
+    monkeypatch.setenv("TREEGRAFT_HOME", str(strange))
     app = with_panel(panel, trace=name)
     assert not app.exception
-    assert app.dataframe or app.get("plotly_chart") or app.info or app.caption
+    assert app.segmented_control or app.error or app.text
 
 
 def test_rejections_list_pairs_and_lead_to_their_rounds(folder):
@@ -208,3 +233,73 @@ def test_a_run_without_rounds_says_so_in_every_panel(folder):
     app = with_panel("Nodes", trace="mine")
     assert not app.exception
     assert "no rounds" in app.info[0].value
+
+
+@pytest.fixture
+def models(monkeypatch) -> FakeDecode:
+    """Models that are here and answer at once."""
+    monkeypatch.setattr(WheelModel, "is_here", True)
+    monkeypatch.setattr("treegraft.branch.load_pair", lambda request, progress: None)
+    monkeypatch.setattr("treegraft.branch.choices", lambda pair, question: [
+        Choice(30, b" yes", -10_000, 0, -20_000, 0, True), Choice(31, b" <b>no", -300_000, 1, None, None, False)])
+    return FakeDecode(free=True).install(monkeypatch)
+
+
+def write_repeatable(folder: Path) -> Run:
+    """A run that could be one of the default pair."""
+    run = make_run(Random(3), [(2, 4)] * 3)
+    run.header.target.name, run.header.policy = "smollm2", PolicyInfo(name="eagle2", drafters=[1])
+    run.header.drafters[1].name = "strong"
+    write_runs(folder / "mine.jsonl", run)
+    return run
+
+
+def test_models_are_asked_and_a_token_is_forced(folder, models):
+    write_repeatable(folder)
+    app = with_panel("Ask the models", trace="mine", round="1")
+    assert words(app)[0].startswith("After node 0 of round 1: \u2026")
+    app.button(key="ask_now").click().run()
+    wait_until(lambda: not app.session_state["ask"].snapshot().is_live)
+    app.run()
+    assert not app.exception
+    table = app.dataframe[0].value
+    assert table["token"].tolist() == ["\u00b7yes", "\u00b7<b>no"]
+    assert table["rank of strong"].tolist() == ["1", "cannot propose it"]
+    app.selectbox(key="force_token").set_value(31).run()
+    app.button(key="force_now").click().run()
+    wait_until(lambda: not app.session_state["branch_run"].snapshot().is_live)
+    app.run()
+    made = app.session_state["branch_run"].request
+    assert (made.prompt.tokens[-1], made.prompt.branch.round, made.drafters) == (31, 1, ("strong",))
+    assert any(text.startswith("Recorded: 4 rounds") for text in words(app))
+    assert app.button(key="open_branch")
+    assert list(folder.glob("branch-of-mine-round-1-*.jsonl.zst"))
+
+
+def test_models_that_cannot_be_asked_are_explained(folder, monkeypatch):
+    write_runs(folder / "mine.jsonl", make_run(Random(3), [(2, 4)] * 3))
+    assert "not one of the named pairs" in with_panel("Ask the models", trace="mine").info[0].value
+    monkeypatch.setattr(WheelModel, "is_here", False)
+    assert "Fetch it on the Record page" in with_panel("Ask the models", trace="eagle2").info[0].value
+
+
+def test_a_run_that_cannot_be_repeated_says_why(folder, models):
+    run = write_repeatable(folder)
+    run.header.policy.settings = {"budget": -3}
+    write_runs(folder / "odd.jsonl", run)
+    app = with_panel("Ask the models", trace="odd", round="0")
+    app.button(key="force_now").click().run()
+    assert not app.exception
+    assert "cannot be repeated" in app.error[0].value
+
+
+def test_a_branch_names_the_run_that_it_leaves(folder, models):
+    run = write_repeatable(folder)
+    run.header.prompt.branch = Branch(trace="mine", round=2, node=-1, token=30, own=1)
+    write_runs(folder / "other.jsonl", run)
+    app = opened(trace="other")
+    assert words(app)[0] == "It leaves mine in round 2 after the bonus, where \u201c\u00b7w30\u201d was forced."
+    assert app.button(key="branch_origin")
+    run.header.prompt.branch.trace = "gone"
+    write_runs(folder / "another.jsonl", run)
+    assert "branch_origin" not in [button.key for button in opened(trace="another").button]

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 MOST_ROWS = 160
 """Rows of the heat map: beyond, a cell is smaller than a pixel and a half."""
 
-CELL = 11
-LEAST_HEIGHT, MOST_HEIGHT = 300, 900
+CELL = 13
+LEAST_HEIGHT, MOST_HEIGHT = 240, 900
 """Of the heat map, in pixels."""
+
+LABELLED = 64
+"""The most rows that carry their tokens; beyond, they show under the pointer alone."""
 
 
 def mask_figure(seen: Attention, tokens: Sequence[str], path: Collection[int], theme: Theme) -> go.Figure:
@@ -43,9 +46,10 @@ def mask_figure(seen: Attention, tokens: Sequence[str], path: Collection[int], t
                     (0.34, colors["accent"]), (0.66, colors["accent"]), (0.67, colors["accepted"]),
                     (1, colors["accepted"])]))
     styled(figure, theme, x="is attended to", y="attends",
-           height=min(max(LEAST_HEIGHT, CELL * size + 120), MOST_HEIGHT))
-    figure.update_xaxes(showticklabels=size <= 24, tickangle=-60, showgrid=False, type="category")
-    return figure.update_yaxes(showticklabels=size <= 48, autorange="reversed", showgrid=False, type="category")
+           height=min(max(LEAST_HEIGHT, CELL * size + 80), MOST_HEIGHT))
+    common = {"showgrid": False, "type": "category", "dtick": 1, "tickfont": {"size": 10}, "constrain": "domain"}
+    figure.update_xaxes(showticklabels=False, constraintoward="left", **common)
+    return figure.update_yaxes(showticklabels=size <= LABELLED, autorange="reversed", scaleanchor="x", **common)
 
 
 def mask_reading(seen: Attention, path: Collection[int]) -> str:
