@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -62,10 +63,11 @@ def setting(default: Any, help: str, *, low: float | None = None, high: float | 
     return dataclasses.field(default=default, metadata={"help": help, "low": low, "high": high, "choices": choices})
 
 
-def settings_of(cls: type) -> list[Setting]:
+@functools.cache
+def settings_of(cls: type) -> tuple[Setting, ...]:
     """The settings of a dataclass, in order of declaration."""
-    return [Setting(field.name, type(field.default), field.default, **field.metadata)
-            for field in dataclasses.fields(cls) if field.metadata.get("help")]
+    return tuple(Setting(field.name, type(field.default), field.default, **field.metadata)
+                 for field in dataclasses.fields(cls) if field.metadata.get("help"))
 
 
 class Configurable:

@@ -7,6 +7,7 @@ a node's position in the text is the context length - 1 + its depth.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -132,6 +133,12 @@ class DraftTree:
         """Take no more nodes, and give back the memory that was set aside for them."""
         self.capacity = self.size
         self._columns, self._mask = self._columns[:, : self.size].copy(), self.mask.copy()
+
+    def copy(self) -> DraftTree:
+        """A tree that grows on its own."""
+        other = copy.copy(self)
+        other._columns, other._mask, other._nodes = self._columns.copy(), self._mask.copy(), self._nodes.copy()
+        return other
 
     def child(self, node: int, token: int) -> int:
         """The child of `node` that holds `token`, -1 where there is none."""

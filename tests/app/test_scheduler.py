@@ -18,13 +18,12 @@ from treegraft.analysis.regret import verdict
 from treegraft.analysis.whatif import WhatIf, change
 from treegraft.policies import TreeGraft
 from treegraft.scheduler.values import Values
-from treegraft.view.library import DEMOS, name_of, traces
+from treegraft.view.library import DEMOS, traces
 from treegraft.view.scheduler_charts import CALL, SKIP
 
 PAGE = Path(__file__).parents[2] / "pages" / "scheduler" / "page.py"
 SECONDS = 120
 PARTS = ("Decisions", "Value tree", "Threshold")
-RECORDED = sorted(name_of(path) for path in DEMOS.glob("*.jsonl*"))
 POLICY = TreeGraft(budget=12, top_k=3, layers=3, survive_empty=True)
 
 
@@ -60,11 +59,11 @@ def metrics(app: AppTest) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("part", PARTS)
-@pytest.mark.parametrize("name", RECORDED)
-def test_every_part_opens_on_every_demo(name, part):
+@pytest.mark.parametrize("name", OFFERED)
+def test_every_part_is_drawn(name, part):
     app = opened(part, trace=name)
     assert not app.exception
-    assert app.get("plotly_chart") or "Nothing was decided in this run" in texts(app)
+    assert len(app.get("plotly_chart")) == (1 if part == "Value tree" else 2)
 
 
 def test_the_summary_is_the_library_s():

@@ -142,6 +142,23 @@ def test_values_need_costs():
         Values(WhatIf(run))
 
 
+def test_what_ways_have_in_common_is_drafted_once_and_changes_nothing(values):
+    """Against every way grown on its own."""
+    alone = WhatIf(values.whatif.run)
+    alone.constants = values.whatif.constants
+    for place in range(values.places):
+        tried = []
+        every_choice(lambda choices, place=place, tried=tried: tried.append(tuple(choices)) or len(
+            alone.grow(place, POLICY, choices).decisions), LAYERS)
+        assert values.whatif.grow_every(place, POLICY) == tried
+        for choices in tried:
+            ours, theirs = values.whatif.grow(place, POLICY, choices), alone.grow(place, POLICY, choices)
+            assert (ours.tree._columns == theirs.tree._columns).all()
+            assert (ours.tree.mask == theirs.tree.mask).all()
+            assert (ours.kept.tolist(), ours.decisions, ours.passes, ours.read) == (
+                theirs.kept.tolist(), theirs.decisions, theirs.passes, theirs.read)
+
+
 # --- every choice ---------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 
 import numpy as np
@@ -76,6 +77,12 @@ class RecordedDrafter(ScoringDrafter):
         self.passes: list[int] = []
         self.read: set[int] = set()
         self._places = [0]
+
+    def fork(self) -> RecordedDrafter:
+        """The same at this point of the round, going on on its own."""
+        other = copy.copy(self)
+        other.passes, other.read, other._places = [*self.passes], {*self.read}, [*self._places]
+        return other
 
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._read(tree, nodes)

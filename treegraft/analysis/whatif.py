@@ -28,6 +28,7 @@ from treegraft.drafters import FROM_TEXT, RANKING, RETRIEVING, drafter_class
 from treegraft.drafters.base import Committed, Drafter
 from treegraft.policies import POLICIES
 from treegraft.policies.base import Constants, Policy, Round
+from treegraft.policies.treegraft import Drafting, TreeGraft
 from treegraft.scheduler.features import FEATURES
 from treegraft.scheduler.files import SchedulerError, restore
 from treegraft.scheduler.network import Scheduler
@@ -175,21 +176,45 @@ class WhatIf:
         ungated = policy.ungated
         return policy if ungated == policy else policy.settled(self._known(place, ungated).tree)
 
+    def grow_every(self, place: int, policy: TreeGraft) -> list[tuple[bool, ...]]:
+        """Grow the tree at output position `place` under every way to choose calls and skips, as far as they differ,
+        for `grow` to remember; returns the choices, skips first. What ways have in common is drafted once.
+
+        Errors: `NotRecorded`.
+        """
+        found, pending = [], [(self._begin(place, policy), Drafting())]
+        while pending:
+            round, drafting = pending.pop()
+            if policy.goes_on(round, drafting):
+                called = fork(round)
+                for branch, choice in ((called, True), (round, False)):
+                    branch.forced = (*branch.forced, choice)
+                    pending.append((branch, policy.step(branch, drafting)))
+            else:
+                round.prune(policy.budget)
+                choices = (*round.forced, *[False] * (policy.layers - len(round.forced)))
+                self._grown[place, *growth_key(policy, choices)] = grown_by(round)
+                found.append(choices)
+        return found
+
+    def draft(self, place: int, policy: Policy, forced: Sequence[bool] = ()) -> Round:
+        """The round that the policy drafts at output position `place`, with its events. Errors: `NotRecorded`."""
+        round = self._begin(place, policy, forced)
+        policy.draft(round)
+        return round
+
     def _grow(self, place: int, policy: Policy, forced: Sequence[bool]) -> Grown:
+        return grown_by(self.draft(place, policy, forced))
+
+    def _begin(self, place: int, policy: Policy, forced: Sequence[bool] = ()) -> Round:
+        """A round at output position `place` before anything is drafted."""
         self._turn_to(place)
         root, context = self.output[place], len(self.prompt) + place + 1
-        recorded = [drafter for drafter in self.drafters if isinstance(drafter, (RecordedDrafter, RecordedBlock))]
         for drafter in self.drafters:
             if isinstance(drafter, (RecordedDrafter, RecordedRows, RecordedBlock, RecordedTree)):
                 drafter.open(context)
-        round = Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
-                      forced)
-        policy.draft(round)
-        round.tree.close()
-        return Grown(tree=round.tree, kept=round.kept,
-                     decisions=tuple(one for one in round.events if isinstance(one, Decide)),
-                     passes={drafter.id: drafter.passes for drafter in recorded},
-                     read={drafter.id: drafter.read for drafter in recorded})
+        return Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
+                     forced)
 
     def _turn_to(self, place: int) -> None:
         """Lead the drafters to output position `place`."""
@@ -318,6 +343,22 @@ class WhatIf:
                 self._cost[model, tokens] = microseconds(self.curves[model], tokens)
             total += self._cost[model, tokens]
         return total
+
+
+def fork(round: Round) -> Round:
+    """A round that goes on from here on its own."""
+    drafters = [one.fork() if isinstance(one, RecordedDrafter) else one for one in round.drafters]
+    return dataclasses.replace(round, tree=round.tree.copy(), drafters=drafters, events=[*round.events])
+
+
+def grown_by(round: Round) -> Grown:
+    """The tree of a round that has been drafted."""
+    recorded = [drafter for drafter in round.drafters if isinstance(drafter, (RecordedDrafter, RecordedBlock))]
+    round.tree.close()
+    return Grown(tree=round.tree, kept=round.kept,
+                 decisions=tuple(one for one in round.events if isinstance(one, Decide)),
+                 passes={drafter.id: drafter.passes for drafter in recorded},
+                 read={drafter.id: drafter.read for drafter in recorded})
 
 
 def policy_of(run: Run) -> Policy:

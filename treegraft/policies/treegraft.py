@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,6 +14,17 @@ from treegraft.scheduler.features import FEATURES, features
 from treegraft.settings import SettingError, setting
 from treegraft.trace.records import Clock, Decide, Reselect
 from treegraft.tree import ROOT
+
+
+@dataclass(frozen=True)
+class Drafting:
+    """What a layer starts from: its number, the frontier, all nodes that calls have expanded, the layers that called.
+    """
+
+    layer: int = 1
+    frontier: np.ndarray = field(default_factory=lambda: np.array([ROOT]))
+    expanded: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    called: tuple[int, ...] = ()
 
 
 @dataclass
@@ -60,18 +72,22 @@ class TreeGraft(Policy):
         return self.schedule == "scheduler"
 
     def draft(self, round: Round) -> None:
-        called: list[int] = []
-        expanded = np.zeros(0, np.int64)
-        frontier = np.array([ROOT])
-        for layer in range(1, self.layers + 1):
-            if self._decide(round, layer, frontier, called, expanded):
-                called.append(layer)
-                frontier, expanded = self._call(round, layer, frontier, expanded)
-            else:
-                frontier = self._skip(round, layer, frontier)
-            if len(frontier) == 0 or round.tree.room == 0:
-                break
+        drafting = Drafting()
+        while self.goes_on(round, drafting):
+            drafting = self.step(round, drafting)
         round.prune(self.budget)
+
+    def goes_on(self, round: Round, drafting: Drafting) -> bool:
+        """Whether another layer is drafted."""
+        return drafting.layer <= self.layers and len(drafting.frontier) > 0 and round.tree.room > 0
+
+    def step(self, round: Round, drafting: Drafting) -> Drafting:
+        """Draft one layer; returns what the next one starts from."""
+        layer, frontier, expanded, called = drafting.layer, drafting.frontier, drafting.expanded, drafting.called
+        if self._decide(round, layer, frontier, called, expanded):
+            frontier, expanded = self._call(round, layer, frontier, expanded)
+            return Drafting(layer + 1, frontier, expanded, (*called, layer))
+        return Drafting(layer + 1, self._skip(round, layer, frontier), expanded, called)
 
     def _skip(self, round: Round, layer: int, frontier: np.ndarray) -> np.ndarray:
         """The weak drafter grows the frontier as it is; returns the next one."""
@@ -102,7 +118,7 @@ class TreeGraft(Policy):
 
     # --- the schedule ---
 
-    def _decide(self, round: Round, layer: int, frontier: np.ndarray, called: list[int],
+    def _decide(self, round: Round, layer: int, frontier: np.ndarray, called: Sequence[int],
                 expanded: np.ndarray) -> bool:
         """Whether this layer calls."""
         constants = round.constants

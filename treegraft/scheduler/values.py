@@ -7,7 +7,7 @@ the output. The text (arXiv 2608.26112) leaves the exact definition open; this i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,7 +16,6 @@ import numpy as np
 from treegraft.analysis.recorded import NotRecorded, RecordedDrafter, caught_up
 from treegraft.analysis.whatif import Grown, Replay, Verified, WhatIf
 from treegraft.policies import TreeGraft
-from treegraft.scheduler.choices import every_choice
 from treegraft.scheduler.dataset import Dataset
 from treegraft.scheduler.features import FEATURES
 from treegraft.trace.records import TARGET, CostCurve
@@ -60,14 +59,10 @@ class Values:
     def _leaves(self, place: int) -> list[Leaf]:
         """Every different round at a position."""
         found: list[Leaf] = []
-
-        def draft(choices: Sequence[bool]) -> int:
+        for choices in self.whatif.grow_every(place, self.policy):
             grown = self.whatif.grow(place, self.policy, choices)
             verified = self.whatif.verify(place, self.policy, choices)
             found.append(Leaf(grown.calls, self._cost(place, grown, verified), verified.taken))
-            return len(grown.decisions)
-
-        every_choice(draft, self.policy.layers)
         return found
 
     def _cost(self, place: int, grown: Grown, verified: Verified) -> float:
