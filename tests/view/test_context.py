@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from random import Random
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 import treegraft
-from tests.strategies import make_run
+from tests.strategies import make_run, runs
 from tests.view.examples import SKY, example
-from treegraft.view.context import AROUND, LONGEST, context_view
+from treegraft.view.context import AROUND, LONGEST, context_view, tokens_at
 from treegraft.view.library import DEMOS
 from treegraft.view.model import run_view
 
@@ -36,6 +39,12 @@ def test_of_a_long_context_only_what_is_near_is_given():
     assert context["prompt"] == 5000
     assert context["segments"][0][0] == 0
     assert len(positions(context)) == AROUND + 1
+
+
+@given(runs(min_rounds=1, max_rounds=8), st.integers(0, 30), st.integers(0, 30))
+def test_tokens_by_position_are_those_of_prompt_and_text(run, first, count):
+    tokens = [*run.header.prompt.tokens, *run.output]
+    assert tokens_at(run, first, count) == tokens[first: first + count]
 
 
 def test_long_and_hostile_pieces_stay_short_text():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -32,27 +33,28 @@ def context_view(run: Run, views: Sequence[dict[str, Any]]) -> dict[str, Any] | 
     sources = {source for view in views for _, source in view["copied"].values() if source is not None}
     if not sources:
         return None
-    prompt, end = run.header.prompt.tokens, views[-1]["context"]
-    tokens = [*prompt, *_output(run, end - len(prompt))]
+    known = range(views[-1]["context"])
     near = {place for source in sources for place in range(source - AROUND, source + AROUND + 1)}
-    wanted = range(len(tokens)) if len(tokens) <= WHOLE else sorted(near.intersection(range(len(tokens))))[:MOST]
-    segments: list[tuple[int, list[int]]] = []
+    wanted = known if len(known) <= WHOLE else sorted(near.intersection(known))[:MOST]
+    segments: list[list[int]] = []
     for place in wanted:
-        if not segments or place != segments[-1][0] + len(segments[-1][1]):
-            segments.append((place, []))
-        segments[-1][1].append(tokens[place])
-    return {"prompt": len(prompt), "segments": [[first, _texts(run, inside)] for first, inside in segments]}
+        if not segments or place != segments[-1][-1] + 1:
+            segments.append([])
+        segments[-1].append(place)
+    return {"prompt": len(run.header.prompt.tokens),
+            "segments": [[places[0], _texts(run, tokens_at(run, places[0], len(places)))] for places in segments]}
 
 
-def _output(run: Run, length: int) -> list[int]:
-    """The first `length` tokens of the text."""
-    found: list[int] = []
-    for record in run.rounds:
-        if len(found) >= length:
-            break
-        outcome = record.outcome
-        found += ([] if found else [outcome.root]) + outcome.tokens[: outcome.taken]
-    return found[:length]
+def tokens_at(run: Run, first: int, count: int) -> list[int]:
+    """The tokens of prompt and text from position `first` on; only the rounds that wrote them are read."""
+    found = run.header.prompt.tokens[first: first + count]
+    number = max(0, bisect_right(range(len(run.rounds)), first, key=lambda place: run.rounds[place].record.context) - 1)
+    while len(found) < count and number < len(run.rounds):
+        outcome = run.rounds[number].outcome
+        start = first + len(found) - (outcome.context - 1)
+        found = found + [outcome.root, *outcome.tokens[: outcome.taken]][start: start + count - len(found)]
+        number += 1
+    return found
 
 
 def _texts(run: Run, tokens: Sequence[int]) -> list[str]:

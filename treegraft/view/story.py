@@ -46,7 +46,9 @@ def _stop(explain: Explainer) -> list[Sentence]:
 
 
 def oracle(reach: Reach, accepted: int) -> list[Sentence]:
-    """What was accepted against what the tree and each drafter held of the right tokens."""
+    """What was accepted against what the tree and each drafter held of the right tokens; nothing of an empty tree."""
+    if not reach.alone:
+        return []
     lost = reach.grown - reach.verified
     first = (say("oracle pruned", path=accepted, grown=reach.grown, lost=lost) if lost
              else say("oracle", path=accepted, grown=reach.grown))

@@ -7,6 +7,7 @@
 //        compact      leaves out heading, text and rounds, and hears keys only while it has the focus
 
 const JUMPS = [["rejection", "R"], ["call", "C"], ["graft", "G"], ["full accept", "A"], ["divergence", "D"], ["worst round", "W"]];
+const FEW_ROUNDS = 24;  // so many have room beside the text
 const STEP_MILLISECONDS = 700;
 const REST_MILLISECONDS = 200;
 
@@ -69,7 +70,8 @@ class Player {
     part("said", { "aria-live": "polite" });
     this.root.classList.add("tg-player");
     this.root.classList.toggle("tg-compact", Boolean(this.hooks.compact));
-    this.root.replaceChildren(part("heading"), part("textbox"), part("roundbox"),
+    this.root.replaceChildren(part("heading"),
+      element("div", { class: "tg-top" }, (this.top = element("div", { class: "tg-top-parts" }, part("textbox"), part("roundbox")))),
       (this.seekRow = element("div", { class: "tg-seek" }, this.finder.root, this.jumps, this.jumpMenu)),
       element("div", { class: "tg-bar-row" }, this.controls, part("eventbox"), this.tools), this.words,
       element("div", { class: "tg-main" }, element("div", { class: "tg-frame" }, this.ribbonbox, this.stage, this.table, this.tip), this.side),
@@ -79,7 +81,7 @@ class Player {
 
   // The jumps that lead somewhere in these rounds, as buttons in a row and, where there is little room, as a menu.
   showJumps() {
-    const found = JUMPS.filter(([kind]) => (kind === "worst round" ? this.view.rounds.length > 1
+    const found = JUMPS.filter(([kind]) => (kind === "worst round" ? new Set(this.view.rounds.map((round) => round.accepted)).size > 1
       : (kind !== "divergence" || this.view.sampled) && findNext(this.view, kind, { round: -1, event: -1 })));
     const act = (kind) => (kind === "worst round" ? this.jumpToWorst() : this.jump(kind));
     const words = (kind) => (kind === "worst round" ? "Worst round" : `Next ${kind}`);
@@ -141,6 +143,8 @@ class Player {
     this.text = new TextMap(view, (round, node) => this.go(round, null, node));
     this.rounds = new RoundTrack(view, (round) => this.go(round));
     this.showJumps();
+    this.top.classList.toggle("tg-few", view.rounds.length <= FEW_ROUNDS);
+    this.top.style.setProperty("--columns", view.rounds.length);
     this.textbox.replaceChildren(this.text.root);
     this.roundbox.replaceChildren(this.roundName = element("span", { class: "tg-round-name" }), this.rounds.names, this.rounds.root);
     this.ribbon = view.context ? new Ribbon(view.context) : null;

@@ -41,7 +41,7 @@ function factsOf(view, round, node, choose) {
   ];
 }
 
-const facet = (name, value) => [element("dt", {}, name), element("dd", {}, value)];
+const facet = (name, value) => [element("dt", {}, termOf(name)), element("dd", {}, value)];
 const absent = (words) => element("span", { class: "tg-quiet" }, words);
 
 function link(content, act) {

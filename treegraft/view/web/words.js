@@ -66,6 +66,27 @@ function placeTip(tip, stage, event) {
   tip.style.transform = `translate(${Math.max(4, x)}px, ${y + above}px)`;
 }
 
+// What a term means, for its hover title.
+const TERMS = new Map(Object.entries({
+  q: "the drafter’s probability of the token after its parent", p: "the target’s probability of the token after its parent",
+  score: "the sum of the drafter’s log-probabilities from the root to the token, in nats: 0 is the best",
+  rank: "the token’s place among all drafted ones of the round by score; 1 is the best",
+  fate: "what became of the token", depth: "how many tokens after the root", drafter: "who proposed the token first",
+  "Drafter’s q": "q: the drafter’s probability of the token after its parent",
+  "Target’s p": "p: the target’s probability of the token after its parent",
+  "Rank under target": "the token’s place among all next tokens by the target’s probability; 1 is its favourite",
+  Score: "the sum of the drafter’s log-probabilities from the root to the token, in nats: 0 is the best",
+  "Rank by score": "the token’s place among all drafted ones of the round; the best go to the target",
+  Chance: "how likely the rule is to accept the token once it has accepted its parent",
+  "Expected below": "how many more tokens the rule accepts on average after this one",
+  Margin: "the milliseconds that the scheduler expects a call to save", Threshold: "a call is made where the margin is above it",
+  Frontier: "the tokens that the layer continues from", Copied: "where in the text so far the token was copied from",
+}));
+
+function termOf(name) {
+  return TERMS.has(name) ? element("span", { class: "tg-term", title: TERMS.get(name) }, name) : name;
+}
+
 const KEYS = [
   ["← →", "previous, next event"], ["Shift ← →", "previous, next round"], ["Home End", "first, last round"],
   ["Space", "play, pause"], ["R", "next rejection"], ["C", "next call of the strong drafter"], ["G", "next graft"],
