@@ -5,17 +5,29 @@ itself for pages of their own.
 """
 
 from pathlib import Path
+from uuid import uuid4
 
 import streamlit as st
 
+from pages.record.demo import is_demo
+from treegraft.sessions import identify_by
+
 ICON = Path(__file__).parent / "assets" / "icon.svg"
 
+
+def session_name() -> str:
+    """A name for this browser session that nobody can guess."""
+    return st.session_state.setdefault("session_name", uuid4().hex)
+
+
+identify_by(session_name)
 st.set_page_config(page_title="treegraft", page_icon=str(ICON), layout="wide")
-st.logo(str(ICON), size="large")
+if not is_demo():
+    st.logo(str(ICON), size="large")
 st.navigation([
     st.Page("pages/tree/page.py", title="Tree", icon=":material/account_tree:", default=True),
     st.Page("pages/acceptance/page.py", title="Acceptance", icon=":material/bar_chart:", url_path="acceptance"),
     st.Page("pages/scheduler/page.py", title="Scheduler", icon=":material/alt_route:", url_path="scheduler"),
     st.Page("pages/compare/page.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
     st.Page("pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),
-], position="top").run()
+], position="hidden" if is_demo() else "top").run()

@@ -388,7 +388,7 @@ def test_a_request_beyond_the_bounds_loads_nothing(fake, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("error", [
-    LoadError("there is no /srv/secret/place/model.gguf"), PermissionError(13, "Permission denied", "/srv/secret/place"),
+    LoadError("there is no /srv/secret/place/model.gguf"), PermissionError(13, "Denied", "/srv/secret/place"),
     KeyError("/srv/secret/place"), TraceError("is full", path="/srv/secret/place/x.jsonl"),
     ImportError("no /srv/secret/place/lib.so")])
 def test_errors_that_strangers_see_hold_no_paths(monkeypatch, error):

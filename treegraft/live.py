@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from treegraft.home import recordings
 from treegraft.models.errors import ModelError
 from treegraft.models.fetch import Progress, WheelModel, fetch
-from treegraft.prompts import bundled
+from treegraft.prompts import Prompt, bundled
 from treegraft.public import PublicError, check, is_public, shown, sweep, why_not_queued
 from treegraft.sampling import FITTING, Sampling, seed_of
 from treegraft.sessions import session
@@ -92,8 +92,9 @@ class Snapshot:
     """How far a worker is, at one moment.
 
     While it loads, `stage` says what is being done and `fraction` how much of it (None: not known). `run` holds the
-    rounds so far (None before the first one), `accepted`, `tokens` and `microseconds` sum them up. `path` is the trace,
-    once there is something in it. `plain` is the plain run of a race, whole once this run decodes. `started` and `ended` are seconds since the epoch. `error` is for the user.
+    rounds so far (None before the first one), `accepted`, `tokens` and `microseconds` sum them up. `plain` is the plain
+    run of a race, whole once this run decodes. `path` is the trace, once there is something in it. `started` and
+    `ended` are seconds since the epoch. `error` is for the user.
     """
 
     state: State = "queued"
@@ -153,6 +154,11 @@ class Snapshot:
 def first_turn(text: str) -> str | list[dict[str, str]]:
     """The prompt for `text`: itself, or with what goes before it where it is an example that has a history."""
     return next((one.conversation() for one in bundled() if one.history and one.turns[0] == text), text)
+
+
+def with_prompt(request: Request, prompt: Prompt) -> Request:
+    """The request that asks the first turn of `prompt`, as the beginning of a conversation."""
+    return replace(request, prompt=prompt.conversation() if prompt.history else prompt.turns[0], earlier=None, turn=0)
 
 
 def next_turn(request: Request, now: Snapshot, text: str) -> Request:

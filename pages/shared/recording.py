@@ -13,6 +13,7 @@ from typing import NoReturn
 import streamlit as st
 
 import treegraft
+from treegraft import public
 from treegraft.analysis.text import visible
 from treegraft.trace import Run, Trace, TraceError
 from treegraft.view.library import name_of, title_of, traces
@@ -71,7 +72,7 @@ def opened_recording() -> Opened:
         trace = open_trace(path, changed)
         if trace.warnings:
             st.warning("Not all of this recording can be shown:")
-            st.text("\n".join(map(visible, trace.warnings)))
+            st.text(public.shown("\n".join(map(visible, trace.warnings))))
         return Opened(name, path, changed, trace, choose_run(name, trace))
     except TraceError as error:
         refuse(error)
@@ -80,7 +81,7 @@ def opened_recording() -> Opened:
 def refuse(error: Exception) -> NoReturn:
     """End the page with what is wrong with the recording."""
     st.error("This recording cannot be shown:")
-    st.text(visible(str(error)))
+    st.text(public.shown(visible(str(error))))
     st.stop()
 
 
@@ -119,7 +120,7 @@ def choose_trace() -> tuple[str, Path] | None:
                             placeholder="No recordings yet", width=360, persist_state="session")
         with st.popover("Open a file", icon=":material/folder_open:"):
             st.file_uploader("Trace file", type=["jsonl", "zst"], key="upload", on_change=keep_upload,
-                             max_upload_size=UPLOAD_MEGABYTES)
+                             max_upload_size=upload_megabytes())
     return (name, found[name]) if name else None
 
 
@@ -137,9 +138,14 @@ def follow_link(found: dict[str, Path]) -> None:
         st.warning("There is no recording of the linked name here; this is another one. Open its file to see it.")
 
 
+def upload_megabytes() -> int:
+    """The largest file that may be opened."""
+    return public.UPLOAD_MEGABYTES if public.is_public() else UPLOAD_MEGABYTES
+
+
 def keep_upload() -> None:
     """Put the uploaded file on disk for as long as the session lasts, and choose it."""
-    if file := st.session_state.upload:
+    if (file := st.session_state.upload) and file.size <= upload_megabytes() << 20:
         if "upload_folder" not in st.session_state:
             st.session_state.upload_folder = tempfile.TemporaryDirectory(prefix="treegraft-")
         path = Path(st.session_state.upload_folder.name, "upload.jsonl" + ".zst" * file.name.endswith(".zst"))

@@ -38,7 +38,7 @@ KINDS = {"drafted": "d", "chosen": "c", "discarded": "x"}
 @cache
 def script() -> str:
     """The component's JavaScript."""
-    return web.script("live")
+    return files(web).joinpath("race.js").read_text("utf-8") + web.script("live")
 
 
 @cache

@@ -6,8 +6,13 @@ class Live {
     Object.assign(this, { root, chunks: [], bars: [] });
     const part = (name, attributes = {}) => (this[name] = element("div", { class: `tg-${name}`, ...attributes }));
     root.classList.add("tg-player", "tg-live");
+    this.lane = new Lane();
     root.replaceChildren(
-      part("text", { role: "log", "aria-label": "Output text", tabindex: 0 }),
+      part("figures", { hidden: "" }),
+      element("div", { class: "tg-lanes" },
+        element("section", { class: "tg-lane" }, (this.heading = element("h3", { hidden: "" })),
+          part("text", { role: "log", "aria-label": "Output text", tabindex: 0 })),
+        this.lane.box),
       element("div", { class: "tg-roundbox" },
         (this.roundName = element("span", { class: "tg-round-name" })),
         part("rounds", { role: "img", "aria-label": "Tokens written by each round" })),
@@ -23,6 +28,18 @@ class Live {
 
   destroy() {
     this.watch.disconnect();
+    this.lane.stop();
+  }
+
+  // What stands around the run: a heading above its text, large figures, the lane of plain decoding.
+  frame({ large, figures, heading, race, lane }) {
+    this.root.classList.toggle("tg-large", large);
+    this.heading.textContent = heading;
+    this.heading.hidden = !race;
+    this.lane.show(race, lane);
+    this.figures.hidden = !large;
+    this.figures.replaceChildren(...figures.map(([name, value, help]) => element("div", { title: help },
+      element("strong", {}, value), element("span", {}, name))));
   }
 
   // Words instead of a run: there is no round yet.
@@ -127,6 +144,7 @@ export default function ({ data, parentElement }) {
   if (!mounted.has(root)) mounted.set(root, { live: new Live(root) });
   const state = mounted.get(root);
   state.live.theme();
+  state.live.frame(data);
   if (data.view !== state.text || data.words !== state.words) {
     if (data.view) state.live.update(JSON.parse(data.view));
     else state.live.wait(data.words);
