@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -212,6 +213,10 @@ def test_the_sweep_shows_the_bounds_and_the_recorded_threshold(values, measure):
     assert len({trace.line.dash for trace in figure.data[1:]}) == 3
     assert figure.layout.shapes[0].x0 == found.recorded == 0.0
     assert f"{found.best[0].tokens_per_second:.1f} tokens/s" in swept(found)
+    for own in found.thresholds:
+        said = swept(dataclasses.replace(found, recorded=own))
+        inside = found.best[1] <= own <= found.best[2]
+        assert ("ms is as fast" in said, f"at the recorded {own:g} ms" in said) == (inside, not inside)
     rows = list(sweep_rows(found))
     assert len(rows) == len(found.outcomes) + 3
     assert rows[0]["Threshold (ms)"] == "never"

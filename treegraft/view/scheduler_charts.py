@@ -56,8 +56,8 @@ def decision_grid(found: Sequence[Decision], layers: int, theme: Theme, chosen: 
     rounds = [one.round for one in found] or [0]
     figure.update_xaxes(showgrid=False, zeroline=False, range=[min(rounds) - 0.6, max(rounds) + 0.6], tickformat="d",
                         fixedrange=True)
-    figure.update_yaxes(showgrid=False, zeroline=False, fixedrange=True, tickvals=list(range(1, layers + 1)),
-                        range=[layers + 0.6, 0.4])
+    figure.update_yaxes(showgrid=False, zeroline=False, fixedrange=True, title_standoff=14,
+                        tickvals=list(range(1, layers + 1)), range=[layers + 0.6, 0.4])
     return figure.update_layout(barmode="overlay", showlegend=False, margin_t=64)
 
 

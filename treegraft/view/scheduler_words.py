@@ -83,7 +83,9 @@ def swept(found: Sweep) -> str:
     if best.tokens_per_second is None:
         return f"The most tokens a round, {best.tau:.2f}, come {where}."
     said = f"Fastest {where}: {best.tokens_per_second:.1f} tokens/s"
-    if found.recorded is not None:
+    if found.recorded is not None and low <= found.recorded <= high:
+        said += f"; the recorded {found.recorded:g} ms is as fast"
+    elif found.recorded is not None:
         own = found.outcomes[found.thresholds.index(found.recorded)].tokens_per_second
         said += f", against {own:.1f} at the recorded {found.recorded:g} ms"
     bounds = ", ".join(f"{title} {one.tokens_per_second:.1f}" for title, one in found.bounds.items())

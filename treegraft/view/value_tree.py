@@ -78,7 +78,8 @@ def state_marks(position: Position, where: Mapping[Choices, Place], theme: Theme
     return go.Scatter(
         x=[where[before][0] for before in position.states], y=[where[before][1] for before in position.states],
         mode="markers+text", text=[signed(state.saved) for state in position.states.values()],
-        textposition="top center", textfont={"size": 11, "color": COLORS[theme]["ink"]}, showlegend=False,
+        textposition=["top center" if not before or before[-1] else "bottom center" for before in position.states],
+        textfont={"size": 11, "color": COLORS[theme]["ink"]}, showlegend=False,
         marker={"symbol": ["triangle-up" if call else "line-ew" for call in better], "size": 11,
                 "color": [towards(call, theme, 0.9) for call in better],
                 "line": {"width": [1 if call else 3 for call in better],
