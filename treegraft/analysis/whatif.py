@@ -288,13 +288,14 @@ class WhatIf:
             self._verified[key] = Verified(kept, path, min(len(path) + 1, left))
         return self._verified[key]
 
-    def follow(self, place: int, tree: DraftTree, kept: np.ndarray | None = None) -> tuple[int, ...]:
-        """The nodes of a tree, or those `kept` of it, that the known text goes through behind output position
-        `place`."""
-        allowed, path, node = set(range(tree.size) if kept is None else kept.tolist()), [], ROOT
-        for token in self.output[place + 1:]:
-            node = tree.child(node, token)
-            if node not in allowed:
+    def follow(self, place: int, tree: DraftTree, kept: np.ndarray | None = None,
+               text: Sequence[int] | None = None) -> tuple[int, ...]:
+        """The nodes of a tree, or those `kept` of it, that the known text (by default the output) goes through behind
+        output position `place`."""
+        text, path, node = text or self.output, [], ROOT
+        for place in range(place + 1, len(text)):
+            node = tree.child(node, text[place])
+            if node < 0 or not (kept is None or is_in(kept, node)):
                 break
             path.append(node)
         return tuple(path)
@@ -359,6 +360,12 @@ def grown_by(round: Round) -> Grown:
                  decisions=tuple(one for one in round.events if isinstance(one, Decide)),
                  passes={drafter.id: drafter.passes for drafter in recorded},
                  read={drafter.id: drafter.read for drafter in recorded})
+
+
+def is_in(kept: np.ndarray, node: int) -> bool:
+    """Whether an ascending array holds a number."""
+    place = kept.searchsorted(node)
+    return place < len(kept) and kept[place] == node
 
 
 def policy_of(run: Run) -> Policy:
