@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pages.compare.trees import Side, go
-from pages.record.watch import plain
+from pages.record.words import plain
 from pages.shared.charts import chart, origin_badge, theme
 from treegraft.analysis.align import Parting, Progress, parting, progress, same_for, stretches, widest
 from treegraft.analysis.metrics import Summary, summary

@@ -13,7 +13,8 @@ from pages.shared.charts import chart, origin_badge, theme
 from treegraft.analysis.text import visible
 from treegraft.compare.report import conditions, difference_lines, flat, read_comparison
 from treegraft.compare.table import Comparison, Row
-from treegraft.public import is_public
+from treegraft.public import shown
+from treegraft.sessions import is_public
 from treegraft.view import compare_charts
 from treegraft.view.charts import Figure, Theme
 from treegraft.view.comparisons import comparisons
@@ -49,7 +50,7 @@ def show_many() -> None:
         found = read(folder, changed(folder))
     except ValueError as error:
         st.error("This comparison cannot be shown:")
-        st.text(visible(str(error)))
+        st.text(visible(shown(str(error)) if is_public() else str(error)))
         return
     show_result(found)
 

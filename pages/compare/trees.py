@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from pages.compare.strip import strip
-from pages.record.watch import plain
+from pages.record.words import plain
 from pages.shared.charts import theme
 from pages.shared.recording import Opened, show_in_tree
 from treegraft.analysis.align import Written
@@ -50,10 +50,8 @@ def choose_position(sides: Sequence[Side]) -> int:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             st.slider("Output position", 0, last, key=POSITION, width="stretch",
                       help="Counts the tokens of the answer from 0. All trees go to the round that wrote this one.")
-            st.button("", icon=":material/chevron_left:", key="previous token", help="Previous token", on_click=move,
-                      args=(-1, last), shortcut="Left")
-            st.button("", icon=":material/chevron_right:", key="next token", help="Next token", on_click=move,
-                      args=(1, last), shortcut="Right")
+            st.button("Previous token", key="previous token", on_click=move, args=(-1, last), shortcut="Left")
+            st.button("Next token", key="next token", on_click=move, args=(1, last), shortcut="Right")
     st.query_params["position"] = str(st.session_state[POSITION])
     return st.session_state[POSITION]
 
