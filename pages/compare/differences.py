@@ -73,8 +73,8 @@ def show_numbers(sides: Sequence[Side]) -> None:
     st.dataframe(table, hide_index=True, column_config={
         name: st.column_config.NumberColumn(help=text, format=formats.get(name)) for name, text in HELP.items()})
     if table["x plain"].isna().any():
-        st.caption("No ratio where plain decoding was not measured together with the run, as `treegraft compare` does. A "
-                   "recording of the same prompt with the policy plain, chosen above, shows its tokens/s here.")
+        st.caption("No ratio where plain decoding was not measured together with the run, as `treegraft compare` does. "
+                   "A recording of the same prompt with the policy plain, chosen above, shows its tokens/s here.")
     apart = differing([settings(side.run) for side in sides], titles)
     st.markdown("**Settings that differ**")
     if len(apart):
@@ -98,7 +98,7 @@ def show_progress(sides: Sequence[Side]) -> None:
         else:
             st.caption("These recordings hold no times, so there is no chart against milliseconds.")
     with right:
-        fewest = min(zip(found, titles, strict=True), key=lambda pair: len(pair[0].tokens) / max(pair[0].tokens[-1], 1))
+        fewest = min(zip(found, titles, strict=True), key=lambda one: len(one[0].tokens) / max(one[0].tokens[-1], 1))
         chart(growth_chart(found, titles, theme(), "rounds"), key="growth by rounds", table=table,
               reading=f"{fewest[1]} needed the fewest rounds a token: {len(fewest[0].tokens) - 1} for "
                       f"{fewest[0].tokens[-1]} tokens.")

@@ -50,7 +50,7 @@ def show_many() -> None:
         found = read(folder, changed(folder))
     except ValueError as error:
         st.error("This comparison cannot be shown:")
-        st.text(visible(shown(str(error)) if is_public() else str(error)))
+        st.text(visible(shown(str(error))))
         return
     show_result(found)
 

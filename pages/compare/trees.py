@@ -50,8 +50,9 @@ def choose_position(sides: Sequence[Side]) -> int:
         with st.container(horizontal=True, vertical_alignment="bottom"):
             st.slider("Output position", 0, last, key=POSITION, width="stretch",
                       help="Counts the tokens of the answer from 0. All trees go to the round that wrote this one.")
-            st.button("Previous token", key="previous token", on_click=move, args=(-1, last), shortcut="Left")
-            st.button("Next token", key="next token", on_click=move, args=(1, last), shortcut="Right")
+            with st.container(horizontal=True, width="content"):
+                st.button("Previous token", key="previous token", on_click=move, args=(-1, last), shortcut="Left")
+                st.button("Next token", key="next token", on_click=move, args=(1, last), shortcut="Right")
     st.query_params["position"] = str(st.session_state[POSITION])
     return st.session_state[POSITION]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 from random import Random
 
 import msgspec
@@ -68,7 +69,7 @@ def test_stretches_cover_the_common_text_and_end_where_a_round_does(columns):
             assert tuple(column[place].round for column in columns) == one.rounds
         for column, round, accepted in zip(columns, one.rounds, one.accepted, strict=True):
             assert sum(other.drafted for other in column if other.round == round) == accepted
-    for one, following in zip(found, found[1:], strict=False):
+    for one, following in pairwise(found):
         assert one.rounds != following.rounds
 
 

@@ -216,7 +216,7 @@ def check_result(comparison: Comparison, path: Path) -> None:
         raise ValueError(f"{path} holds no policies; run the comparison again, its traces are kept.")
     if len(set(policies)) < len(policies):
         raise ValueError(f"{path} holds a policy twice; run the comparison again, its traces are kept.")
-    for number, most, what in ((len(rows), MOST_POLICIES, "policies"), (parts, MOST_PARTS, "drafters or phases"),
-                               (len(comparison.categories), MOST_CATEGORIES, "categories")):
-        if number > most:
-            raise ValueError(f"{path} holds {number} {what}; at most {most} can be shown. Compare fewer at once.")
+    for count, most, what in ((len(rows), MOST_POLICIES, "policies"), (parts, MOST_PARTS, "drafters or phases"),
+                              (len(comparison.categories), MOST_CATEGORIES, "categories")):
+        if count > most:
+            raise ValueError(f"{path} holds {count} {what}; at most {most} can be shown. Compare fewer at once.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 
 import pandas as pd
 import plotly.graph_objects as go
@@ -47,11 +48,12 @@ def growth_table(found: Sequence[Progress], titles: Sequence[str]) -> pd.DataFra
 # --- many prompts ---------------------------------------------------------------------------------------------------
 
 
-def bars(rows: Sequence[Row], figure: go.Figure, theme: Theme, x: str) -> go.Figure:
-    """Finish a chart with a bar a policy, from top to bottom, each below its name."""
+def bars(rows: Sequence[Row], figure: go.Figure, theme: Theme, x: str, values: Sequence[str] = ()) -> go.Figure:
+    """Finish a chart with a bar a policy, from top to bottom, each below its name and its value."""
     policies = [escaped(row.policy) for row in rows]
-    for policy in policies:
-        figure.add_annotation(text=policy, xref="paper", x=0, xanchor="left", y=policy, yanchor="middle",
+    for policy, value in zip_longest(policies, values, fillvalue=""):
+        title = f"{policy}  <b>{value}</b>" if value else policy
+        figure.add_annotation(text=title, xref="paper", x=0, xanchor="left", y=policy, yanchor="middle",
                               yshift=NAME_ABOVE, showarrow=False, font={"size": 12, "color": COLORS[theme]["ink"]})
     styled(figure, theme, x=x, y="", height=AROUND + BAR * len(rows))
     figure.update_yaxes(autorange="reversed", categoryorder="array", categoryarray=policies, showticklabels=False,
@@ -65,12 +67,11 @@ def speed_chart(rows: Sequence[Row], theme: Theme) -> go.Figure:
     ratios = [row.over_plain for row in found]
     figure = go.Figure(go.Bar(
         y=[escaped(row.policy) for row in found], x=[one.median for one in ratios], orientation="h", showlegend=False,
-        text=[f"{one.median:.2f}" for one in ratios], textposition="inside", insidetextanchor="start",
-        textfont={"color": PAGE[theme]}, marker={"color": COLORS[theme]["accent"]},
+        marker={"color": COLORS[theme]["accent"]},
         error_x={"type": "data", "symmetric": False, "array": [one.high - one.median for one in ratios],
                  "arrayminus": [one.median - one.low for one in ratios], "color": COLORS[theme]["ink"]}))
     figure.add_vline(1, line={"color": COLORS[theme]["ink"], "dash": "dot"})
-    return bars(found, figure, theme, "Tokens/s over plain decoding")
+    return bars(found, figure, theme, "Tokens/s over plain decoding", [f"{one.median:.2f}" for one in ratios])
 
 
 def tau_chart(rows: Sequence[Row], theme: Theme) -> go.Figure:

@@ -52,9 +52,9 @@ def window(length: int, position: int) -> range:
 
 def strip_view(runs: Sequence[Run], columns: Sequence[Sequence[Written]], titles: Sequence[str], position: int,
                theme: Theme) -> dict[str, Any]:
-    """What the strip draws. A cell is its text, its sign's place in the legend, the depth, whether a round begins there,
-    whether its token is another one than the first run's, and a sentence; None behind the end of a text. `apart` is the
-    first position at which the texts differ."""
+    """What the strip draws. A cell is its text, its sign's place in the legend, the depth, whether a round begins
+    there, whether its token is another one than the first run's, and a sentence; None behind the end of a text. `apart`
+    is the first position at which the texts differ."""
     shown = window(max(map(len, columns), default=0), position)
     found = legend(runs, columns, theme)
     places = {one["name"]: place for place, one in enumerate(found)}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from treegraft.analysis.metrics import DEFINITIONS, Summary
 from treegraft.analysis.align import Stretch
+from treegraft.analysis.metrics import DEFINITIONS, Summary
 from treegraft.trace.runs import Run
 from treegraft.view.labels import label, name
 

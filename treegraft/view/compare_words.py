@@ -16,7 +16,7 @@ VERDICTS = {
     "ended": ("Other limits", "One text just stops here; up to here they are the same. Record both with the same limit "
               "and the same stop texts to compare more of them."),
     "sampled": ("Sampled", "At least one of the texts was drawn at random, so other texts are to be expected, with the "
-                "same seed as well: another policy uses other random numbers. Record at temperature 0 to compare texts."),
+                "same seed as well: another policy uses other random numbers. Record at temperature 0 to compare."),
     "other model": ("Another model", "The recordings name different targets or revisions. Speculative decoding keeps "
                     "the text of one target; compare recordings of the same one."),
     "near tie": ("Near tie", "The target's two best tokens are so close here that rounding can explain the difference: "
