@@ -78,13 +78,21 @@ def state_marks(position: Position, where: Mapping[Choices, Place], theme: Theme
     return go.Scatter(
         x=[where[before][0] for before in position.states], y=[where[before][1] for before in position.states],
         mode="markers+text", text=[signed(state.saved) for state in position.states.values()],
-        textposition=["top center" if not before or before[-1] else "bottom center" for before in position.states],
+        textposition=[beside(before, max(map(len, position.ends))) for before in position.states],
         textfont={"size": 11, "color": COLORS[theme]["ink"]}, showlegend=False,
         marker={"symbol": ["triangle-up" if call else "line-ew" for call in better], "size": 11,
                 "color": [towards(call, theme, 0.9) for call in better],
                 "line": {"width": [1 if call else 3 for call in better],
                          "color": [PAGE[theme] if call else towards(call, theme, 0.9) for call in better]}},
         hovertext=[state_words(before, state) for before, state in position.states.items()], hoverinfo="text")
+
+
+def beside(before: Choices, depth: int) -> str:
+    """Where a state's number is clear of the lines: a call comes from below, a skip from above. In the last of `depth`
+    layers the states are close to one another."""
+    if not 0 < len(before) < depth - 1:
+        return "top center"
+    return "top left" if before[-1] else "bottom left"
 
 
 def end_marks(position: Position, where: Mapping[Choices, Place], theme: Theme) -> go.Scatter:
