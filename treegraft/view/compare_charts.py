@@ -17,7 +17,7 @@ MARKERS = ("circle", "square", "diamond", "triangle-up")
 BAR, AROUND = 42, 110
 """Height of a bar with its name, and of all around the bars, in pixels."""
 
-NAME_ABOVE = 15
+NAME_ABOVE = 17
 """Pixels from the middle of a bar up to its name: names beside the bars would leave a phone no room for these."""
 
 
@@ -109,7 +109,7 @@ def map_chart(comparison: Comparison, theme: Theme) -> go.Figure:
               for policy in policies]
     figure = go.Figure(go.Heatmap(
         x=[escaped(category) or "(none)" for category in cells], y=list(map(escaped, policies)), z=values, zmin=0,
-        texttemplate="%{z:.2f}", showscale=False, xgap=2, ygap=BAR / 2, hoverongaps=False,
+        texttemplate="%{z:.2f}", showscale=False, xgap=2, ygap=0.6 * BAR, hoverongaps=False,
         colorscale=[[0, PAGE[theme]], [1, soft(COLORS[theme]["accent"], PAGE[theme])]]))
     return bars([row for row in comparison.total if row.over_plain], figure, theme, "Category")
 
