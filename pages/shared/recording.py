@@ -102,7 +102,7 @@ def show_in_tree(opened: Opened, round: int, event: int | None = None, node: int
 
 def go_to(page: str, address: dict[str, str]) -> NoReturn:
     """Go to another page; the recording in `address` becomes the chosen one."""
-    st.session_state.linked = None
+    st.session_state.linked = set()
     st.switch_page(page, query_params=address)
 
 
@@ -121,15 +121,18 @@ def choose_trace() -> tuple[str, Path] | None:
         with st.popover("Open a file", icon=":material/folder_open:"):
             st.file_uploader("Trace file", type=["jsonl", "zst"], key="upload", on_change=keep_upload,
                              max_upload_size=upload_megabytes())
+    if name:
+        st.session_state.linked.add(name)
     return (name, found[name]) if name else None
 
 
 def follow_link(found: dict[str, Path]) -> None:
-    """Choose the recording and the run that the address names, once: after that the widgets have the say."""
-    linked = st.query_params.get("trace")
-    if linked is None or linked == st.session_state.get("linked"):
+    """Choose the recording and the run that the address names, once: after that the widgets have the say, and the
+    address follows them."""
+    linked, known = st.query_params.get("trace"), st.session_state.setdefault("linked", set())
+    if linked is None or linked in known:
         return
-    st.session_state.linked = linked
+    known.add(linked)
     if linked in found:
         st.session_state.trace = linked
         number = st.query_params.get("run", "0")

@@ -386,19 +386,57 @@ def test_hostile_tokens_stay_text(page, app):
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_the_table_follows_the_player(page, app, demo):
-    name, _ = demo
+def open_panel(page: Page, name: str) -> None:
+    page.get_by_role("radio", name=name, exact=True).click()
+
+
+def test_the_panels_follow_the_player(page, app, demo):
+    name, run = demo
     visit(page, app, trace=name, round=2)
-    page.get_by_text("Table and figure of this round").click()
+    open_panel(page, "Nodes")
     expect(page.get_by_test_id("stDataFrame")).to_be_visible()
-    page.get_by_role("tab", name="Figure").click()
+    open_panel(page, "Figure")
     expect(page.locator(".js-plotly-plot .scatterlayer").first).to_be_visible()
     place(page, trace=name, round=2)
+    open_panel(page, "Mask and caches")
+    expect(page.get_by_text("Round 2: what must hold")).to_be_visible()
+    page.locator(".tg-chunk.tg-link").nth(3).click()
+    place(page, round=3)
+    expect(page.get_by_text("Round 3: what must hold")).to_be_visible()
+    expect(page.get_by_text(f"= context {run.records[3].context} +").first).to_be_visible()
+
+
+def test_a_rejection_leads_to_its_round(page, app, demo):
+    name, run = demo
+    visit(page, app, trace=name, round=0)
+    open_panel(page, "Rejections")
+    link = page.get_by_role("button", name=re.compile(r"Round \d+$")).first
+    number = int(link.inner_text().split()[-1])
+    link.click()
+    expect(page.locator(".tg-fate")).to_have_text("rejected")
+    place(page, round=number)
+    node = int(parse_qs(urlparse(page.url).query)["node"][0])
+    assert run.rounds[number].fates[node] == "rejected"
+
+
+def test_a_bookmark_survives_a_reload_and_leads_back(page, app):
+    visit(page, app, trace="grafted", round=0, event=3, node=2)
+    open_panel(page, "Notes")
+    expect(page.get_by_label("Note on round 0, event 3, node 2")).to_be_visible()
+    page.get_by_label("Note on round 0, event 3, node 2").fill("<b>rises</b> here")
+    page.get_by_role("button", name="Keep this place").click()
+    expect(page.get_by_text("<b>rises</b> here", exact=True)).to_be_visible()
+    visit(page, app, trace="grafted", round=0, event=8)
+    open_panel(page, "Notes")
+    expect(page.get_by_text("<b>rises</b> here", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Round 0, event 3, node 2").click()
+    place(page, round=0, event=3, node=2)
 
 
 def test_exports_open_offline(page, chromium, app, demo, tmp_path):
     name, run = demo
     visit(page, app, trace=name, round=2)
+    page.get_by_role("button", name="Download").click()
     with page.expect_download() as download:
         page.get_by_role("button", name="Replay page").click()
     file = tmp_path / "replay.html"
