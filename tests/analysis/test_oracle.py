@@ -39,7 +39,8 @@ def test_reach_is_what_a_walk_over_all_paths_finds(run):
         assert found.grown == longest(record, text, lambda node: True)
         assert found.verified == longest(record, text, verified.__contains__)
         for drafter, alone in found.alone.items():
-            assert alone == longest(record, text, lambda node, bit=1 << drafter: record.nodes.proposers[node] & bit)
+            own = {node for node, proposers in enumerate(record.nodes.proposers) if proposers >> drafter & 1}
+            assert alone == longest(record, text, own.__contains__)
         assert round.accepted <= found.verified <= found.grown
 
 

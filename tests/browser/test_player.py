@@ -56,8 +56,8 @@ def test_searches_find_what_the_table_of_nodes_holds(play):
     drafted = [row for row in rows if row["node"]]
     bonuses = [view["pieces"][round["bonus"]["token"]] for round in view["rounds"]]
     token = drafted[5]["token"]
-    p = [math.exp(logprob / NATS) for round in view["rounds"]
-         for node, logprob in enumerate(round["logprob"]) if node and logprob is not None and round["fate"][node] == "a"]
+    p = [math.exp(round["logprob"][node] / NATS) for round in view["rounds"]
+         for node, fate in enumerate(round["fate"]) if fate == "a"]
     expected = {
         "accepted": sum(row["fate"] == "accepted" for row in drafted),
         "p<0.5 AND accepted": sum(one < 0.5 for one in p),
@@ -103,8 +103,9 @@ def test_a_hit_is_marked_by_shape_pinned_and_left_again(play):
 
 
 @pytest.mark.parametrize(("query", "wrong"), [
-    ("p<0.1 and foo", "“foo” is not known here."), ("p <", "“p<” needs a value."), ("(accepted", "A bracket is not closed."),
-    ("p<alert(1)", "“p” is compared with a number, not with “alert”."), ("accepted rejected", "“rejected” follows without"),
+    ("p<0.1 and foo", "“foo” is not known here."), ("p <", "“p<” needs a value."),
+    ("(accepted", "A bracket is not closed."), ("accepted rejected", "“rejected” follows without"),
+    ("p<alert(1)", "“p” is compared with a number, not with “alert”."),
     ("constructor=1", "“constructor” is not known here."), ('"open', "a quote is not closed")])
 def test_a_wrong_search_says_what_is_wrong_and_what_is_allowed(play, query, wrong):
     page = play(retrieved())

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Reach:
     """The longest right path from a round's root, in tokens (the root not counted), within
 
-    `verified`: the nodes that were sent to the target; `grown`: all nodes, pruned ones included; `alone`, by drafter id:
-    the nodes that this drafter proposed, first or again. A right token that a drafter was not asked for (it would have
-    followed another's token, say) does not count for it."""
+    `verified`: the nodes that were sent to the target; `grown`: all nodes, pruned ones included; `alone`, by drafter
+    id: the nodes that this drafter proposed, first or again. A right token that a drafter was not asked for (it would
+    have followed another's token, say) does not count for it."""
 
     verified: int
     grown: int
@@ -33,11 +33,9 @@ class Reach:
 def reach(round: TracedRound) -> Reach:
     """How far the right tokens reach into the tree of `round`. The text's end bounds all of it."""
     nodes, path = round.record.nodes, right_path(round)
-    drafters = sorted(set(nodes.origin) - {-1})
-    return Reach(
-        verified=_within(path, set(ending(round.record)[0].order)), grown=len(path),
-        alone={drafter: sum(1 for _ in takewhile(lambda node: nodes.proposers[node] >> drafter & 1, path))
-               for drafter in drafters})
+    alone = {drafter: _within(path, {node for node in path if nodes.proposers[node] >> drafter & 1})
+             for drafter in sorted(set(nodes.origin) - {-1})}
+    return Reach(verified=_within(path, set(ending(round.record)[0].order)), grown=len(path), alone=alone)
 
 
 def right_path(round: TracedRound) -> list[int]:

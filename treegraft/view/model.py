@@ -71,7 +71,8 @@ def _about(run: Run) -> dict[str, Any]:
         "prompt": cut(visible(prompt, keep=RUNNING_TEXT), PROMPT_LENGTH),
         "target": name(header.target.name),
         "policy": name(header.policy.name),
-        "decoding": decoding_line(header.decoding), "sampled": header.decoding.temperature > 0, "rule": rule_view(header.decoding.rule),
+        "decoding": decoding_line(header.decoding), "rule": rule_view(header.decoding.rule),
+        "sampled": header.decoding.temperature > 0,
         "drafters": [{"id": drafter.id, "kind": name(drafter.kind), "name": name(drafter.name or drafter.kind)}
                      for drafter in header.drafters],
     }

@@ -139,8 +139,8 @@ TEMPLATES = {
                      " accepted.",
     "stop rejected one": "It went no further because the one token drafted after {parent:token} was not accepted.",
     "stop end": "It went no further because nothing was drafted after {parent:token}.",
-    "stop gate": "It went no further because nothing was drafted after {parent:token}: a gate had stopped drafting after"
-                 " layer {layer:count}.",
+    "stop gate": "It went no further because nothing was drafted after {parent:token}: a gate had stopped drafting"
+                 " after layer {layer:count}.",
     "oracle": "Accepted {path:count}; the grown tree held {grown:count} right {grown:token|tokens} in a row.",
     "oracle pruned": "Accepted {path:count}; the grown tree held {grown:count} right {grown:token|tokens} in a row,"
                      " {lost:count} of them pruned.",
