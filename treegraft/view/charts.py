@@ -53,7 +53,7 @@ def styled(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEI
         font={"color": colors["ink"], "size": 13, "family": FONT}, paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)", barmode="stack", bargap=0.2,
         legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
-        hoverlabel={"align": "left", "bgcolor": PAGE[theme], "font": {"color": colors["ink"]}})
+        hoverlabel={"align": "left", "bgcolor": PAGE[theme], "font": {"color": colors["ink"], "family": FONT}})
 
 
 def upright(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEIGHT) -> go.Figure:

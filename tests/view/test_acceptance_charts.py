@@ -1,0 +1,152 @@
+"""The Acceptance page's charts: the numbers in the figures are those of the library, and readings follow from them."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+
+import pytest
+
+from tests.analysis.test_metrics import by_hand
+from tests.strategies import make_run
+from treegraft.analysis.aliases import aliases
+from treegraft.analysis.reached import Judged, judged
+from treegraft.analysis.reliability import reliability
+from treegraft.analysis.token_kinds import by_kind
+from treegraft.trace.records import End
+from treegraft.view.acceptance_charts import elsewhere, length, origins, stops, time
+from treegraft.view.charts import Chart
+
+HOSTILE = "<img src=x onerror=window.hacked=1> \u202eevil"
+
+
+@pytest.fixture(scope="module")
+def run():
+    return make_run(Random(11), [(3, 5)] * 30)
+
+
+@pytest.fixture(scope="module")
+def found(run) -> Judged:
+    return judged([run])
+
+
+def charts(found: Judged, run, theme="light") -> dict[str, Chart]:
+    made = {"histogram": length.accepted_histogram(found, theme), "lengths": length.draft_lengths(found, theme),
+            "positions": length.positions(found, theme), "turns": length.turns(found, theme),
+            "depths": stops.depths(found, theme), "drafters": origins.drafters(found, theme),
+            "kinds": stops.token_kinds(by_kind(found, lambda place, token: run.pieces.get(token)), theme),
+            "times": time.round_times(found, theme), "shares": time.time_shares(found.summary, theme)}
+    return made | {f"calibration {one.drafter}": origins.calibration(one, theme) for one in reliability(found.nodes)}
+
+
+def test_every_bar_that_can_be_clicked_has_its_rounds(found, run):
+    known = {row.place for row in found.rounds}
+    for name, made in charts(found, run).items():
+        bars = [trace for trace in made.figure.data if trace.customdata]
+        drawn = {key for trace in bars for key, value in zip(trace.customdata, trace.y, strict=True) if value}
+        assert set(made.rounds) <= {key for trace in bars for key in trace.customdata}, name
+        assert all(held and set(held) <= known and len(set(held)) == len(held) for held in made.rounds.values()), name
+        if name not in ("kinds", "depths"):
+            assert {key for key in drawn if not key.startswith("q")} <= set(made.rounds), name
+        assert made.reading.endswith(".")
+        assert made.rows
+
+
+def test_the_histogram_is_the_summary_s(found, run):
+    made = length.accepted_histogram(found, "light")
+    assert list(made.figure.data[0].y) == found.summary.histogram
+    assert {key: len(held) for key, held in made.rounds.items()} == {
+        f"{number} accepted": rounds for number, rounds in enumerate(found.summary.histogram) if rounds}
+    assert f"{found.summary.tau:.2f} with it" in made.reading
+
+
+def test_depths_show_both_acceptances_with_their_denominators(found):
+    made = stops.depths(found, "dark")
+    marginal, conditional, proposed = made.figure.data
+    assert list(marginal.y) == [row.marginal for row in found.summary.depths]
+    assert list(conditional.y) == [row.conditional for row in found.summary.depths]
+    first = found.summary.depths[0]
+    assert f"{first.accepted} of {first.rounds} rounds" in marginal.hovertext[0]
+    assert f"of {first.reached} rounds that accepted the depth above" in conditional.hovertext[0]
+    assert list(proposed.y) == [row.proposed / row.rounds for row in found.summary.depths]
+    for row in found.summary.depths:
+        stopped = made.rounds.get(f"Stopped at depth {row.depth}", [])
+        assert len(made.rounds.get(f"At least {row.depth} accepted", [])) == row.accepted
+        assert len(stopped) == row.reached - row.accepted
+
+
+def test_draft_lengths_and_drafters_add_up(found):
+    made = length.draft_lengths(found, "light")
+    assert sum(sum(trace.y) for trace in made.figure.data) == found.summary.rounds - found.summary.undrafted_rounds
+    made = origins.drafters(found, "light")
+    for trace in made.figure.data:
+        assert sum(trace.y) == pytest.approx(1)
+    assert [row["Accepted"] for row in made.rows] == [one.accepted for one in found.summary.origins]
+
+
+def test_calibration_shows_the_bins(found):
+    (one, *_) = reliability(found.nodes)
+    made = origins.calibration(one, "light")
+    _, accepted, target = made.figure.data
+    assert [value ** 2 for value in accepted.y] == pytest.approx([part.share for part in one.bins])
+    assert [value ** 2 for value in accepted.x] == pytest.approx([part.q for part in one.bins])
+    assert [value ** 2 for value in target.y] == pytest.approx([part.p for part in one.bins])
+    assert f"{one.bins[0].accepted} of {one.bins[0].count} nodes" in accepted.hovertext[0]
+
+
+def test_times_add_up_to_the_rounds_and_to_the_run(found, run):
+    made = time.round_times(found, "light")
+    drawn = [sum(bars) for bars in zip(*(trace.y for trace in made.figure.data), strict=True)]
+    assert drawn == pytest.approx([record.times["total"] / 1000 for record in run.records])
+    shares = time.time_shares(found.summary, "light").rows
+    assert sum(row["ms"] for row in shares) == pytest.approx(sum(found.summary.phases.values()) / 1000, abs=1)
+
+
+def test_many_rounds_share_bars():
+    found = judged([make_run(Random(1), [(1, 2)] * 250)])
+    made = time.round_times(found, "light")
+    assert len(made.figure.data[0].x) <= time.MOST_BARS
+    assert sum(len(held) for held in made.rounds.values()) == 250
+    assert made.rounds["Rounds 0-2"] == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_the_recorder_stands_beside_the_loop():
+    counts = judged([by_hand(End(reason="stop", new_tokens=5, microseconds=2500, recording=175))]).summary
+    made = time.time_shares(counts, "light")
+    assert made.rows[-1] == {"Phase": "Recorder, on top", "ms": 0.2, "Share of the phases (%)": 5.0}
+    assert "took 5.0% on top" in made.reading
+
+
+def test_turns_show_the_bonus_beside_what_was_accepted():
+    several = [make_run(Random(seed), [(3, 4)] * 5) for seed in (1, 2)]
+    several[1].header.turn = 1
+    found = judged(several)
+    assert length.has_turns(found)
+    accepted, bonus = length.turns(found, "light").figure.data
+    assert list(bonus.y) == [1, 1]
+    assert accepted.y[1] == pytest.approx(sum(row.accepted for row in found.rounds if row.turn == 1) / 5)
+    assert not length.has_turns(judged(several[:1]))
+
+
+def test_names_from_a_trace_stay_text():
+    run = make_run(Random(11), [(3, 5)] * 8)
+    run.header.drafters[0].name = HOSTILE
+    for record in run.records:
+        record.times[HOSTILE] = 10**6
+    for made in charts(judged([run]), run).values():
+        drawn = made.figure.to_dict()
+        for trace in drawn["data"]:
+            trace.pop("customdata", None)  # keys, which are compared and never drawn
+        drawn = json.dumps(drawn, ensure_ascii=False, default=list)
+        assert "<img" not in drawn
+        assert "\u202e" not in drawn + made.reading + json.dumps(made.rows, ensure_ascii=False)
+
+
+def test_tables_of_other_words():
+    counts = judged([by_hand(None)]).summary
+    found = elsewhere.tables(aliases(counts))
+    assert list(found) == ["vLLM", "SGLang", "TensorRT-LLM", "EAGLE"]
+    values = {row["Its name"]: row["Value here"] for rows in found.values() for row in rows}
+    assert values["Mean acceptance length"] == "2.00"
+    assert values["Per-position acceptance rate"] == "50.0%, 50.0%"
+    assert values["spec_correct_drafts_histogram"] == "2, 0, 1"
