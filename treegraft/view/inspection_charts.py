@@ -47,9 +47,9 @@ def mask_figure(seen: Attention, tokens: Sequence[str], path: Collection[int], t
                     (1, colors["accepted"])]))
     styled(figure, theme, x="is attended to", y="attends",
            height=min(max(LEAST_HEIGHT, CELL * size + 80), MOST_HEIGHT))
-    common = {"showgrid": False, "type": "category", "dtick": 1, "tickfont": {"size": 10}, "constrain": "domain"}
-    figure.update_xaxes(showticklabels=False, constraintoward="left", **common)
-    return figure.update_yaxes(showticklabels=size <= LABELLED, autorange="reversed", scaleanchor="x", **common)
+    common = {"showgrid": False, "type": "category", "dtick": 1, "tickfont": {"size": 10}}
+    figure.update_xaxes(showticklabels=False, **common)
+    return figure.update_yaxes(showticklabels=size <= LABELLED, autorange="reversed", **common)
 
 
 def mask_reading(seen: Attention, path: Collection[int]) -> str:
