@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages.shared.charts import origin_badge
 from treegraft.analysis.metrics import DEFINITIONS, Summary
-from treegraft.view.acceptance_charts.say import percent
+from treegraft.view.acceptance_charts.say import count, percent
 
 
 def numbers(counts: Summary) -> None:
@@ -46,6 +46,5 @@ def remarks(counts: Summary) -> list[str]:
         found.append(f"{counts.undrafted_rounds:,} of {counts.rounds:,} rounds drafted nothing and wrote one token, as "
                      "plain decoding does. They count in tau.")
     if counts.discarded:
-        found.append(f"{counts.discarded:,} {'token' if counts.discarded == 1 else 'tokens'} of the rounds lay after the "
-                     "end of the text and count nowhere.")
+        found.append(f"{count(counts.discarded, 'token')} of the rounds lay after the text's end and count nowhere.")
     return found

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from pages.acceptance.counted import counted, drafters, key_of, kinds
-from pages.shared.charts import draw, origin_badge, theme
+from pages.shared.charts import draw, theme
 from pages.shared.recording import Opened
 from treegraft.analysis.aliases import aliases
 from treegraft.analysis.metrics import DEFINITIONS
@@ -31,8 +31,8 @@ def length_part(opened: Opened, together: bool) -> None:
         st.subheader("Accepted tokens", help=DEFINITIONS["histogram"])
         draw(length.accepted_histogram(found, theme()), f"histogram {key_of(opened, together)}", opened)
     with right:
-        st.subheader("By draft length", help="The depth of the tree that the target verified. A round cannot accept more "
-                                             "than that, so short drafts and rejected drafts are told apart.")
+        st.subheader("By draft length", help="The depth of the tree that the target verified. A round cannot accept "
+                                             "more than that, so short drafts and rejected drafts are told apart.")
         draw(length.draft_lengths(found, theme()), f"lengths {key_of(opened, together)}", opened)
     left, right = st.columns(2, gap="large")
     with left:
@@ -56,13 +56,14 @@ def stops_part(opened: Opened, together: bool) -> None:
         return
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("By depth", help=f"Marginal. {DEFINITIONS['marginal']}\n\nConditional. {DEFINITIONS['conditional']}"
-                                      f"\n\nHad drafted so deep. {DEFINITIONS['proposed']}")
+        st.subheader("By depth", help=(
+            f"Marginal. {DEFINITIONS['marginal']}\n\nConditional. {DEFINITIONS['conditional']}\n\n"
+            f"Had drafted so deep. {DEFINITIONS['proposed']}"))
         draw(stops.depths(found, theme()), f"depths {key_of(opened, together)}", opened)
     with right:
         st.subheader("By kind of token", help=(
-            "Judged: drafted nodes that the target accepted or rejected; nodes below a rejected one were not judged. Of "
-            "siblings at most one can be accepted. Tokens that rounds wrote: accepted ones and the bonus."))
+            "Judged: drafted nodes that the target accepted or rejected; nodes below a rejected one were not judged. "
+            "Of siblings at most one can be accepted. Tokens that rounds wrote: accepted ones and the bonus."))
         draw(stops.token_kinds(kinds(opened, together), theme()), f"kinds {key_of(opened, together)}", opened)
     with st.expander("What makes a token one of each kind"):
         st.dataframe(pd.DataFrame(KINDS.items(), columns=["Kind", "A token is of this kind if it"]), hide_index=True)
@@ -93,9 +94,9 @@ def calibration(opened: Opened, together: bool) -> None:
     """One drafter's probabilities against what was accepted."""
     st.subheader("Calibration", help=(
         "Counted are nodes that the target accepted or rejected, each with the probability q after its parent that the "
-        "drafter gave it last. They are sorted by q into bins of equal counts. Pruned and unreached nodes got no verdict, "
-        "so this says how sure the drafter may be of the nodes that it brought that far. p is the target's own "
-        "probability of the same tokens, as the run draws. Both axes are stretched near 0 (square roots)."))
+        "drafter gave it last. They are sorted by q into bins of equal counts. Pruned and unreached nodes got no "
+        "verdict, so this says how sure the drafter may be of the nodes that it brought that far. p is the target's "
+        "own probability of the same tokens, as the run draws. Both axes are stretched near 0 (square roots)."))
     found = drafters(opened, together)
     if not found:
         st.text("No drafter of this run gave probabilities: retrieved and copied tokens come without. Open a recording "
@@ -107,7 +108,8 @@ def calibration(opened: Opened, together: bool) -> None:
     one = found[chosen]
     draw(origins.calibration(one, theme()), f"calibration {chosen} {key_of(opened, together)}", opened)
     if one.without:
-        st.caption(f"{one.without:,} judged nodes that it proposed first have no probability of its own and are left out.")
+        st.caption(f"{one.without:,} judged nodes that it proposed first have no probability of its own and are left "
+                   "out.")
 
 
 def time_part(opened: Opened, together: bool) -> None:
@@ -124,7 +126,7 @@ def time_part(opened: Opened, together: bool) -> None:
         else:
             st.text("The rounds of this recording have no times; treegraft record measures them.")
     with right:
-        st.subheader("All together", help=DEFINITIONS["phases"] + " The recorder's own time comes on top of the loop's.")
+        st.subheader("All together", help=f"{DEFINITIONS['phases']} The recorder's own time comes on top.")
         draw(time.time_shares(found.summary, theme()), f"shares {key_of(opened, together)}", opened)
     if found.summary.models:
         st.subheader("Model passes in the rounds", help=DEFINITIONS["forwards"])
@@ -133,8 +135,8 @@ def time_part(opened: Opened, together: bool) -> None:
 
 def elsewhere_part(opened: Opened, together: bool) -> None:
     """The same numbers in other engines' words."""
-    st.text("Engines and papers count differently: with or without the bonus, the root as a drafted token or not, of all "
-            "rounds or of those that got so far. These are this run's numbers as each of them would compute it.")
+    st.text("Engines and papers count differently: with or without the bonus, the root as a drafted token or not, of "
+            "all rounds or of those that got so far. These are this run's numbers as each of them would compute it.")
     for system, rows in elsewhere.tables(aliases(counted(opened, together).summary)).items():
         st.subheader(system)
         st.table(pd.DataFrame(rows).set_index("Its name"))

@@ -28,7 +28,8 @@ def test_bins_hold_every_node_once_and_do_not_overlap(pairs):
     for below, above in zip(found.bins, found.bins[1:], strict=False):
         assert below.high < above.low
     for one in found.bins:
-        assert one.low <= one.q * (1 + 1e-9) and one.q <= one.high * (1 + 1e-9)
+        assert one.low <= one.q * (1 + 1e-9)
+        assert one.q <= one.high * (1 + 1e-9)
     assert found.q == pytest.approx(sum(q for q, _ in pairs) / len(pairs))
 
 

@@ -15,7 +15,7 @@ from treegraft.analysis.token_kinds import KINDS, by_kind, kind_of
 
 
 @pytest.mark.parametrize(("piece", "before", "kind"), [
-    (" the", "is", "word start"), ("The", "", "word start"), ("The", ".\n", "word start"), ("(see", " x ", "word start"),
+    (" the", "is", "word start"), ("The", "", "word start"), ("The", ".\n", "word start"), ("(see", "x", "word start"),
     (" \u00c9t\u00e9", "", "word start"), ("known", "well-", "word start"), ('"Yes', "said ", "word start"),
     ("ing", " learn", "continuation"), ("'s", " it", "continuation"), ("s", "'", "continuation"),
     ("rd", " 3", "continuation"), ("\u00e9", "caf", "continuation"), ("a", "e\u0301", "continuation"),

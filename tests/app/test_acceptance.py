@@ -71,7 +71,8 @@ def test_strange_traces(folder, part):
     timeless = make_run(Random(8), [(2, 3)] * 4)
     timeless.records = [msgspec.structs.replace(record, times={}, forwards=[]) for record in timeless.records]
     timeless.prefill = None
-    traces = {"hostile": [hostile], "unfinished": [make_run(Random(7), [(2, 3)] * 4)], "timeless": [timeless], "cut": [example(discarded=2)],
+    traces = {"hostile": [hostile], "unfinished": [make_run(Random(7), [(2, 3)] * 4)], "timeless": [timeless],
+              "cut": [example(discarded=2)],
               "drawn": [make_run(Random(9), [(3, 4)] * 5, "points")], "undrafted": [make_run(Random(10), [(0, 1)] * 3)],
               "mixed": [make_run(Random(11), [(0, 1), (3, 4), (0, 1)])]}
     for name, several in traces.items():

@@ -10,7 +10,7 @@ import pytest
 from tests.analysis.test_metrics import by_hand
 from tests.strategies import make_run
 from treegraft.analysis.aliases import aliases
-from treegraft.analysis.reached import Judged, judged
+from treegraft.analysis.reached import Judged, NodeRow, judged
 from treegraft.analysis.reliability import reliability
 from treegraft.analysis.token_kinds import by_kind
 from treegraft.trace.records import End
@@ -92,6 +92,13 @@ def test_calibration_shows_the_bins(found):
     assert [value ** 2 for value in accepted.x] == pytest.approx([part.q for part in one.bins])
     assert [value ** 2 for value in target.y] == pytest.approx([part.p for part in one.bins])
     assert f"{one.bins[0].accepted} of {one.bins[0].count} nodes" in accepted.hovertext[0]
+
+
+@pytest.mark.parametrize(("accepted", "verdict"), [(1, "too sure"), (24, "about right"), (49, "not sure enough")])
+def test_a_drafter_is_judged_by_what_chance_allows(accepted, verdict):
+    nodes = [NodeRow(place=(0, 0), token=1, before=2, origin="lm", accepted=number < accepted, p=0.5, q={"lm": 0.5})
+             for number in range(50)]
+    assert f"lm is {verdict}" in origins.calibration(reliability(nodes)[0], "light").reading
 
 
 def test_times_add_up_to_the_rounds_and_to_the_run(found, run):

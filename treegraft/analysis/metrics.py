@@ -279,8 +279,8 @@ class _Count:
 
     def summary(self, runs: int) -> Summary:
         total, histogram = self.total, Counter()
-        for (_, accepted), rounds in self.lengths.items():
-            histogram[accepted] += rounds
+        for (_, length), rounds in self.lengths.items():
+            histogram[length] += rounds
         taken = sum(counts[2] for counts in self.origins.values())
         return Summary(
             runs=runs, rounds=total["rounds"], tokens=total["tokens"], accepted=taken, drafted=total["drafted"],

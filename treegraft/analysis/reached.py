@@ -1,7 +1,8 @@
 """What the target judged: one row a round, and one row a node that it accepted or rejected.
 
-A node is judged if it was verified and its parent was reached, which are the fates `accepted` and `rejected`. Nodes below
-a rejected one (`unreached`), pruned nodes and accepted nodes after the end of the text (`discarded`) are not counted.
+A node is judged if it was verified and its parent was reached, which are the fates `accepted` and `rejected`. Nodes
+below a rejected one (`unreached`), pruned nodes and accepted nodes after the end of the text (`discarded`) are not
+counted.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Place = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class RoundRow:
     """One round: `position` is the place in the output of the first token that it added, `length` the depth of its
-    verified tree, `times` microseconds by phase; `bonus` is a token and the one before it, None after the text's end."""
+    verified tree, `times` microseconds by phase; `bonus` is a token and the one before it, None after the end."""
 
     place: Place
     position: int

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def _bins(drafter: str, nodes: list[NodeRow], bins: int) -> list[Bin]:
     wanted = max(1, min(bins, len(nodes) // FEWEST))
     cuts = np.searchsorted(q, q[[len(nodes) * place // wanted for place in range(1, wanted)]], "left")
     edges = sorted({0, *cuts.tolist(), len(nodes)})
-    return [_bin(nodes[low:high], q[low:high]) for low, high in zip(edges, edges[1:], strict=False)]
+    return [_bin(nodes[low:high], q[low:high]) for low, high in pairwise(edges)]
 
 
 def _bin(nodes: list[NodeRow], q: np.ndarray) -> Bin:

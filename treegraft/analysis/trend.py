@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def trend(rounds: Sequence[RoundRow], parts: int = PARTS) -> Trend:
     rounds = sorted((round for round in rounds if round.bonus), key=lambda round: round.position)
     edges = sorted({len(rounds) * place // parts for place in range(parts + 1)})
     starts = [round.position for round in rounds] + [rounds[-1].position + rounds[-1].accepted + 1 if rounds else 0]
-    found = [_part(rounds[low:high], starts[high]) for low, high in zip(edges, edges[1:], strict=False)]
+    found = [_part(rounds[low:high], starts[high]) for low, high in pairwise(edges)]
     x = np.array([round.position for round in rounds], float)
     y = np.array([round.accepted for round in rounds], float)
     if len(rounds) < FEWEST or np.ptp(x) == 0:

@@ -89,8 +89,9 @@ def positions(found: Judged, theme: Theme) -> Chart:
         hoverinfo="text", hovertext=[f"{name}: {part.accepted:.2f} accepted a round, {count(len(part.places), 'round')}"
                                      for name, part in zip(names, parts, strict=True)]))
     if fitted.slope is not None and fitted.start is not None:
-        figure.add_scatter(x=[parts[0].low, last], y=[fitted.start + fitted.slope * end for end in (parts[0].low, last)],
-                           mode="lines", name="Line through all rounds", hoverinfo="skip",
+        ends = parts[0].low, last
+        figure.add_scatter(x=ends, y=[fitted.start + fitted.slope * end for end in ends], mode="lines",
+                           name="Line through all rounds", hoverinfo="skip",
                            line={"color": series_color(1, theme), "dash": "dash", "width": 2})
     upright(figure, theme, x="Position in the output, in tokens", y="Accepted a round")
     figure.update_yaxes(rangemode="tozero")
@@ -105,8 +106,8 @@ def _trend_reading(fitted: Trend) -> str:
         return f"{count(fitted.rounds, 'round')} are too few to tell a trend along the text."
     line = f"{100 * fitted.slope:+.2f} accepted a round per 100 tokens, give or take {100 * fitted.error:.2f}"
     return {"level": f"No trend along the text that {count(fitted.rounds, 'round')} could show: {line}.",
-            "falls": f"Acceptance falls along the text: {line}. A drafter whose context or positions go wrong looks like "
-                     "this; so does a text that gets harder.",
+            "falls": f"Acceptance falls along the text: {line}. A drafter whose context or positions go wrong looks "
+                     "like this; so does a text that gets harder.",
             "rises": f"Acceptance rises along the text: {line}."}[fitted.verdict]
 
 
@@ -119,8 +120,9 @@ def turns(found: Judged, theme: Theme) -> Chart:
     means = [sum(row.accepted for row in rounds[turn]) / len(rounds[turn]) for turn in numbers]
     figure = go.Figure()
     for place, (name, values) in enumerate((("Accepted", means), ("Bonus", [1.0] * len(numbers)))):
-        figure.add_bar(x=[f"Turn {turn}" for turn in numbers], y=values, name=name, marker=pattern((0, 4)[place], theme),
-                       customdata=[f"Turn {turn}" for turn in numbers], hoverinfo="text",
+        figure.add_bar(x=[f"Turn {turn}" for turn in numbers], y=values, name=name,
+                       marker=pattern((0, 4)[place], theme), customdata=[f"Turn {turn}" for turn in numbers],
+                       hoverinfo="text",
                        hovertext=[f"Turn {turn}: {mean:.2f} accepted + 1 bonus, {count(len(rounds[turn]), 'round')}"
                                   for turn, mean in zip(numbers, means, strict=True)])
     upright(figure, theme, x="", y="Tokens a round")

@@ -18,8 +18,8 @@ from treegraft.view.palette import COLORS
 MARKS = (0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 1)
 """Probabilities that the axes of the calibration name."""
 
-CLOSE = 0.02
-"""Expected calibration error up to which a drafter's probabilities are called right."""
+CLOSE = 2.0
+"""Standard errors of the accepted share within which a drafter's mean probability is called right."""
 
 
 def drafters(found: Judged, theme: Theme) -> Chart:
@@ -55,7 +55,8 @@ def _drafters_reading(found: Judged) -> str:
     best: Origin = max(counts.origins, key=lambda one: one.accepted)
     yields = f"Of {counts.drafted:,} verified nodes {counts.accepted:,} were accepted ({percent(counts.node_yield, 1)})"
     if len(counts.origins) == 1:
-        return f"All nodes come from {name(best.name)}. {yields}, {ratio(counts.drafted, counts.rounds):.1f} a round sent."
+        sent = f"{counts.drafted / counts.rounds:.1f} a round were sent"
+        return f"All nodes come from {name(best.name)}. {yields}; {sent}."
     if not counts.accepted:
         return f"{yields}."
     shared = sum(one.shared for one in counts.origins)
@@ -96,7 +97,9 @@ def bin_name(one: Bin) -> str:
 
 
 def _calibration_reading(drafter: Reliability) -> str:
-    verdict = ("about right" if drafter.error <= CLOSE else "too sure of itself" if drafter.q > drafter.share else
-               "not sure enough of itself")
-    return (f"{name(drafter.drafter)} is {verdict}: it gave {drafter.count:,} judged nodes {drafter.q:.3f} on average, and "
-            f"{percent(drafter.share, 1)} were accepted. On average the bins are off by {drafter.error:.3f}.")
+    chance = math.sqrt(drafter.q * (1 - drafter.q) / drafter.count)
+    verdict = ("about right" if abs(drafter.q - drafter.share) <= CLOSE * chance else
+               "too sure of itself" if drafter.q > drafter.share else "not sure enough of itself")
+    return (f"{name(drafter.drafter)} is {verdict} over all: it gave {drafter.count:,} judged nodes {drafter.q:.3f} "
+            f"on average, and {percent(drafter.share, 1)} were accepted. On average the bins are off by "
+            f"{drafter.error:.3f}.")

@@ -95,6 +95,6 @@ def _kinds_reading(kinds: list[KindRow]) -> str:
     known = [row for row in kinds if row.wanted >= FEW and row.covered is not None]
     if len(known) > 1:
         best, worst = (pick(known, key=lambda row: row.covered) for pick in (max, min))
-        reading += (f" Of the text, drafts found most of kind {best.kind} ({percent(best.covered)} of {best.wanted}) and "
-                    f"least of kind {worst.kind} ({percent(worst.covered)} of {worst.wanted}).")
+        reading += (f" Of the text, drafts found most of kind {best.kind} ({percent(best.covered)} of {best.wanted}) "
+                    f"and least of kind {worst.kind} ({percent(worst.covered)} of {worst.wanted}).")
     return reading

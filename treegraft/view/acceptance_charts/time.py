@@ -117,7 +117,8 @@ def _shares_reading(counts: Summary, bars: Sequence[tuple[str, int, int]], loop:
     most, time, _ = max((bar for bar in bars if bar[0] != RECORDER), key=lambda bar: bar[1])
     recorder = (f"writing the trace took {percent(counts.recording / loop, 1)} on top, which no speed here includes"
                 if counts.recording else "how long the trace took to write was not recorded")
-    return (f"{most} takes {percent(time / loop)} of {loop / 1000:,.0f} ms in {count(counts.rounds, 'round')}; {recorder}.")
+    return (f"{most} takes {percent(time / loop)} of {loop / 1000:,.0f} ms in "
+            f"{count(counts.rounds, 'round')}; {recorder}.")
 
 
 def forward_rows(counts: Summary) -> list[dict[str, object]]:
