@@ -91,7 +91,7 @@ def offer_rounds(opened: Opened, rounds: Sequence[Place], key: str) -> None:
                       "1 round: open it in the tree", range(len(shown)), key=key,
                       format_func=lambda number: title(shown[number]))
     if len(rounds) > MOST_ROUNDS:
-        st.caption(f"These are the first {MOST_ROUNDS}; the table and the Tree page have all.")
+        st.caption(f"These are the first {MOST_ROUNDS}.")
     if choice is not None:
         run, round = (opened.number, place) if isinstance(place := rounds[choice], int) else place
         show_in_tree(replace(opened, number=run), round)
