@@ -27,6 +27,7 @@ if not is_demo():
 st.navigation([
     st.Page("pages/tree/page.py", title="Tree", icon=":material/account_tree:", default=True),
     st.Page("pages/acceptance/page.py", title="Acceptance", icon=":material/bar_chart:", url_path="acceptance"),
+    st.Page("pages/what_if/page.py", title="What-if", icon=":material/tune:", url_path="what-if"),
     st.Page("pages/scheduler/page.py", title="Scheduler", icon=":material/alt_route:", url_path="scheduler"),
     st.Page("pages/compare/page.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
     st.Page("pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),

@@ -39,11 +39,12 @@ def replayed_round(whatif: WhatIf, place: int, policy: Policy) -> Round:
     after = text[place + len(path) + 1:]
     if not after:
         raise NotRecorded("the text ends inside this tree, and what the target would have said next is not recorded")
-    bonus, end = after[0], len(whatif.output)
+    bonus = after[0]
     verify = verified(tree, kept, [ROOT, *path], bonus, walks(whatif.run), len(whatif.prompt) + place)
     nodes = Nodes(token=tree.token.tolist(), parent=tree.parent.tolist(), origin=tree.origin.tolist(),
                   score=as_scores(tree.score), proposers=tree.proposers.tolist())
-    accept = Accept(rule="greedy", path=list(path), tried=[], bonus=bonus, discarded=max(0, place + len(path) + 2 - end))
+    accept = Accept(rule="greedy", path=list(path), tried=[], bonus=bonus,
+                    discarded=max(0, place + len(path) + 2 - len(whatif.output)))
     return Round(index=0, context=tree.context, root=nodes.token[ROOT], nodes=nodes, note=drafted.note,
                  events=[*drafted.events, verify, accept])
 

@@ -293,8 +293,8 @@ class WhatIf:
         """The nodes of a tree, or those `kept` of it, that the known text (by default the output) goes through behind
         output position `place`."""
         text, path, node = text or self.output, [], ROOT
-        for place in range(place + 1, len(text)):
-            node = tree.child(node, text[place])
+        for ahead in range(place + 1, len(text)):
+            node = tree.child(node, text[ahead])
             if node < 0 or not (kept is None or is_in(kept, node)):
                 break
             path.append(node)

@@ -1,0 +1,94 @@
+"""The What-if page's script, without a browser: what it shows is what the library replays."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+import treegraft
+from treegraft.analysis.cost_profile import CostProfile, plain_milliseconds
+from treegraft.analysis.whatif import WhatIf, change
+from treegraft.analysis.whatif_numbers import tokens_per_second
+from treegraft.view.library import DEMOS
+
+PAGE = Path(__file__).parents[2] / "pages" / "what_if" / "page.py"
+SECONDS = 120
+AS_MEASURED = CostProfile()
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path, monkeypatch):
+    monkeypatch.setenv("TREEGRAFT_HOME", str(tmp_path))
+
+
+def opened(name: str, **parameters: str) -> AppTest:
+    app = AppTest.from_file(PAGE, default_timeout=SECONDS)
+    for key, value in {"trace": name, **parameters}.items():
+        app.query_params[key] = value
+    app.run()
+    assert not app.exception
+    return app
+
+
+def whatif_of(name: str) -> WhatIf:
+    return WhatIf(treegraft.open(DEMOS / f"{name}.jsonl.zst").runs[0])
+
+
+def shown(app: AppTest) -> dict[str, str]:
+    return {metric.label: metric.value for metric in app.metric}
+
+
+def expected(whatif: WhatIf, profile: CostProfile = AS_MEASURED, **settings) -> dict[str, str]:
+    replay = whatif.replay(change(whatif.policy, **settings))
+    rate = tokens_per_second(whatif, replay, profile)
+    ratio = rate * plain_milliseconds(whatif, profile) / 1000 / (len(whatif.output) - 1)
+    return {"tau": f"{replay.tau:.2f}", "tokens/s": f"{rate:.2f}", "speed over plain decoding": f"{ratio:.2f}",
+            "draft forwards a round": f"{replay.draft_forwards / len(replay.rounds):.2f}",
+            "rounds": str(len(replay.rounds))}
+
+
+@pytest.mark.parametrize(("name", "setting", "value"), [
+    ("eagle2", "budget", 6), ("eagle2", "depth", 2), ("graft", "tau_d0", 0.9), ("treegraft", "threshold", 50.0),
+    ("treegraft", "call_budget", 1), ("repetition", "budget", 2)])
+def test_a_moved_slider_gives_the_number_of_the_library(name, setting, value):
+    app, whatif = opened(name), whatif_of(name)
+    assert shown(app) == expected(whatif)
+    app.slider(key=f"what if {name}/0 {setting}").set_value(value).run()
+    assert not app.exception
+    assert shown(app) == expected(whatif, **{setting: value})
+    assert shown(app) != expected(whatif)
+    assert app.query_params["set"] == f"{setting}:{value}"
+
+
+def test_a_link_sets_what_it_names_and_refuses_nonsense():
+    app = opened("eagle2", set="budget:6,depth:1000000,nobody:3")
+    assert shown(app) == expected(whatif_of("eagle2"), budget=6)
+    assert "depth" in app.warning[0].value
+    app.button[0].click().run()
+
+
+def test_a_slower_target_changes_speeds_alone():
+    app, whatif = opened("eagle2"), whatif_of("eagle2")
+    app.selectbox(key="what if target").set_value(4.0).run()
+    assert shown(app) == expected(whatif, CostProfile(target=4.0))
+    assert shown(app)["tau"] == expected(whatif)["tau"]
+
+
+def test_what_cannot_be_known_is_said():
+    app = opened("eagle2", set="top_k:12")
+    assert "cannot be replayed" in app.warning[0].value
+    assert not app.metric
+    app = opened("question")
+    assert any("level dense" in text.value for text in app.text)
+
+
+@pytest.mark.parametrize("view", ["Trees", "Temperature", "Run it for real"])
+@pytest.mark.parametrize("name", ["eagle2", "graft", "treegraft"])
+def test_every_view_opens(name, view):
+    app = opened(name)
+    app.segmented_control(key="what if view").set_value(view).run()
+    assert not app.exception
+    if view == "Trees":
+        assert len(app.get("bidi_component")) == 2

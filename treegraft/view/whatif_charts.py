@@ -1,0 +1,78 @@
+"""Charts of what-ifs: a quantity over the range of one setting, and the expected accepted length over temperature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from treegraft.analysis.temperature import Expected
+from treegraft.view.charts import Figure, Theme, faded, series_color, styled
+from treegraft.view.palette import COLORS
+
+KNEE = 0.02
+"""The knee is the first point whose value lies within this share of the best one."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a replay under one value of a setting came to."""
+
+    value: float
+    tau: float
+    tokens_per_second: float | None
+
+
+def knee(points: Sequence[Point], of: str) -> Point | None:
+    """The point with the smallest value of the setting whose `of` is within 2 % of the best, None without numbers."""
+    found = [point for point in points if getattr(point, of) is not None]
+    best = max((getattr(point, of) for point in found), default=None)
+    return next((point for point in found if getattr(point, of) >= best * (1 - KNEE)), None)
+
+
+def curve(points: Sequence[Point], of: str, setting: str, now: float, unit: str, theme: Theme) -> Figure:
+    """`of` over the values of a setting, with the value that is set now and the knee marked."""
+    found = [point for point in points if getattr(point, of) is not None]
+    figure = go.Figure(go.Scatter(
+        x=[point.value for point in found], y=[getattr(point, of) for point in found], mode="lines+markers",
+        name=unit, line={"color": series_color(0, theme), "width": 2}, marker={"size": 7},
+        hovertemplate=f"{setting} %{{x}}<br>{unit} %{{y:.2f}}<extra></extra>"))
+    marks = {"set now": (next((point for point in found if point.value == now), None), "diamond", 1),
+             "knee": (knee(points, of), "star", 2)}
+    for title, (point, symbol, place) in marks.items():
+        if point:
+            figure.add_trace(go.Scatter(
+                x=[point.value], y=[getattr(point, of)], mode="markers", name=title,
+                marker={"symbol": symbol, "size": 14, "color": series_color(place, theme),
+                        "line": {"width": 1, "color": COLORS[theme]["ink"]}},
+                hovertemplate=f"{title}: {setting} %{{x}}<extra></extra>"))
+    return styled(figure, theme, x=setting, y=unit)
+
+
+def reading(points: Sequence[Point], of: str, setting: str, unit: str) -> str:
+    """What the curve says, in a sentence or two."""
+    found = [point for point in points if getattr(point, of) is not None]
+    if len(found) < 2:
+        return f"{unit} is known at {len(found)} value of {setting}; there is no curve to read."
+    best, turn = max(found, key=lambda point: getattr(point, of)), knee(points, of)
+    least = min(found, key=lambda point: getattr(point, of))
+    if getattr(best, of) == getattr(least, of):
+        return (f"{unit} is {getattr(best, of):.2f} at all {len(found)} values of {setting} between "
+                f"{found[0].value:g} and {found[-1].value:g}.")
+    return (f"{unit} goes from {getattr(least, of):.2f} (at {setting} {least.value:g}) to {getattr(best, of):.2f} (at "
+            f"{best.value:g}). The knee, the smallest value within 2 % of the best, is {turn.value:g}.")
+
+
+def temperature_figure(expected: Expected, measured: float, theme: Theme) -> Figure:
+    """The bounds of the expected accepted length over temperature, and what greedy decoding accepted."""
+    xs, color = expected.temperatures.tolist(), series_color(2, theme)
+    figure = go.Figure([
+        go.Scatter(x=xs, y=expected.high.tolist(), mode="lines", name="at most", line={"color": color, "width": 1.5},
+                   hovertemplate="temperature %{x:.2f}<br>at most %{y:.2f}<extra></extra>"),
+        go.Scatter(x=xs, y=expected.low.tolist(), mode="lines", name="at least", fill="tonexty",
+                   fillcolor=faded(COLORS[theme]["accent"], 0.25), line={"color": color, "width": 1.5, "dash": "dash"},
+                   hovertemplate="temperature %{x:.2f}<br>at least %{y:.2f}<extra></extra>"),
+        go.Scatter(x=[xs[0], xs[-1]], y=[measured, measured], mode="lines", name="greedy, measured",
+                   line={"color": COLORS[theme]["ink"], "dash": "dot"}, hoverinfo="skip")])
+    return styled(figure, theme, x="temperature", y="accepted a round").update_yaxes(rangemode="tozero")
