@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pages.record.demo import is_demo
 from pages.record.words import plain
 from treegraft.live import LiveRun, Snapshot
 from treegraft.public import is_public
@@ -61,7 +62,7 @@ def show_end(run: LiveRun, now: Snapshot) -> None:
     done = now.state == "finished"
     st.badge("Finished" if done else "Stopped", icon=":material/check:" if done else ":material/stop:",
              color="green" if done else "gray")
-    saved = f"Saved as {now.path.name}." if now.path else ""
+    saved = f"Saved as {now.path.name}." if now.path and not is_demo() else ""
     end = now.run.end if now.run else None
     words = f"{ending(end)} {saved}" if end else "Stopped before the first round; there is no recording."
     st.text(words, width="stretch", help=plain(str(now.path)) if now.path and not is_public() else None)

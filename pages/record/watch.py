@@ -19,6 +19,7 @@ from treegraft.view.web import HTML
 
 POLL = "0.4s"
 TITLE_LENGTH = 120
+DEMO_TITLE_LENGTH = 90
 picture = st.components.v2.component("treegraft.live", html=HTML, css=styles(), js=script())
 
 
@@ -84,7 +85,10 @@ def show_question(run: LiveRun) -> None:
     """What was asked; what does not fit into a heading is folded away."""
     messages = run.request.messages
     title = " ".join(run.request.question.split())
-    st.markdown(f"{'##' if is_demo() else '####'} {plain(cut(title, TITLE_LENGTH))}")
+    if is_demo():
+        st.markdown(f"### {plain(cut(title, DEMO_TITLE_LENGTH))}")
+        return
+    st.markdown(f"#### {plain(cut(title, TITLE_LENGTH))}")
     if len(messages) > 1 or len(title) > TITLE_LENGTH:
         with st.expander(f"The conversation: {len(messages)} messages" if len(messages) > 1 else "The whole prompt"):
             for message in messages:

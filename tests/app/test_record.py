@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 import treegraft
 from tests.default_pair import ELSEWHERE, HERE
 from tests.fake_decode import FakeDecode, wait_until
-from treegraft import live
+from treegraft import live, public
 from treegraft.models.errors import FetchError, LoadError
 from treegraft.models.fetch import WheelModel
 from treegraft.models.pairs import FREE_DRAFTERS
@@ -351,6 +351,101 @@ def test_text_is_never_markdown(fake):
     app.run()
     heading = next(one.value for one in app.markdown if one.value.startswith("####"))
     assert heading == r"#### \# \<b\>x\<\/b\> \!\[i\]\(http\:\/\/e\) \:red\[y\] \$z\$ \`c\`"
+
+
+# --- a race, levels, a talk, strangers ------------------------------------------------------------------------------
+
+
+def test_a_race_shows_the_lane_of_plain_decoding_and_the_measured_ratio(fake):
+    app = opened()
+    app.checkbox(key="race").check().run()
+    run = recording(app)
+    fake.let(2)
+    wait_until(lambda: run.snapshot().plain)
+    app.run()
+    assert "goes first, alone" in texts(app)
+    assert shown(app)["race"]["clock"] is None
+    fake.free = True
+    fake.let(4)
+    wait_until(lambda: run.snapshot().state == "finished")
+    app.run()
+    assert metrics(app)["ratio to plain"] == "2.50×"
+    assert metrics(app)["plain tokens/s"] == f"{run.snapshot().tokens / 5:.1f}"
+    race, lane = shown(app)["race"], json.loads(shown(app)["lane"])
+    assert (race["clock"], race["goes_on"]) == (2_000_000, True)
+    assert "replayed at the times measured before" in race["heading"]
+    assert len(lane["text"]) == len(lane["times"]) == 5
+    assert lane["times"] == sorted(lane["times"])
+
+
+def test_levels_that_fit_the_policy_and_the_temperature(fake):
+    app = opened()
+    assert app.selectbox(key="level 2").options == ["The run", "Dense"]
+    app.selectbox(key="policy").set_value("treegraft").run()
+    app.selectbox(key="level 3").set_value("exhaustive")
+    fake.free = True
+    run = recording(app)
+    wait_until(lambda: run.snapshot().state == "finished")
+    assert run.request.level == "exhaustive"
+    app = opened()
+    app.number_input(key="sampling.temperature").set_value(0.8).run()
+    assert "exact what-ifs need temperature 0" in texts(app)
+    assert not any((one.key or "").startswith("level") for one in app.selectbox)
+
+
+def test_the_list_of_a_talk_is_stepped_through(fake):
+    fake.free = True
+    app = opened()
+    app.number_input(key="max_new_tokens").set_value(7).run()
+    assert button(app, "Previous prompt").disabled
+    for question in (bundled()[0].turns[0], app.session_state.playlist[1].turns[0]):
+        button(app, "Next prompt").click().run()
+        run = app.session_state.live_run
+        assert (run.request.question, run.request.max_new_tokens, run.request.turn) == (question, 7, 0)
+        wait_until(lambda run=run: run.snapshot().state == "finished")
+        app.run()
+    button(app, "Previous prompt").click().run()
+    assert app.session_state.live_run.request.question == bundled()[0].turns[0]
+
+
+def test_the_list_of_a_talk_is_edited(fake):
+    app = opened()
+    button(app, "Empty the list").click().run()
+    assert button(app, "Next prompt").disabled
+    app.text_area(key="prompt").set_value("Why?").run()
+    button(app, "Add the prompt above").click().run()
+    app.selectbox(key="listed category").set_value("code").run()
+    assert [one.turns[0] for one in app.session_state.playlist] == ["Why?", *(one.turns[0] for one in bundled("code"))]
+
+
+def test_the_view_for_a_projector(fake):
+    app = AppTest.from_file(PAGE, default_timeout=SECONDS)
+    app.query_params["demo"] = "1"
+    app.run()
+    assert not app.exception
+    fake.free = True
+    button(app, "Next prompt").click().run()
+    wait_until(lambda: app.session_state.live_run.snapshot().state == "finished")
+    app.run()
+    assert shown(app)["large"]
+    assert [name for name, *_ in shown(app)["figures"]] == ["tau", "tokens/s", "tokens", "rounds"]
+    assert metrics(app) == {}
+    assert "Download" not in labels(app)
+
+
+def test_strangers_choose_from_lists_and_see_no_paths(fake, monkeypatch, tmp_path):
+    monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
+    app = opened()
+    assert app.selectbox(key="pair").options == list(public.MODELS)
+    assert app.number_input(key="max_new_tokens").max == public.MOST_NEW_TOKENS
+    assert app.text_area(key="prompt").proto.max_chars == public.LONGEST_PROMPT
+    app.selectbox(key="policy").set_value("treegraft").run()
+    assert app.selectbox(key="level 2").options == ["The run", "Dense"]
+    run = finished(app, fake)
+    assert run.snapshot().path.is_relative_to(tmp_path / "sessions")
+    seen = texts(app) + "".join(one.help for one in app.text)
+    assert run.snapshot().path.name in seen
+    assert str(tmp_path) not in seen.replace("\\", "")
 
 
 # --- fetching -------------------------------------------------------------------------------------------------------
