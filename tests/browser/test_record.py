@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 import treegraft
 
@@ -43,7 +43,7 @@ def test_a_run_is_recorded_live_and_opens_in_the_tree_page(page: Page, serve, ho
     page.get_by_role("link", name="Record").click()
     set_number(page, "budget", 16)
     set_number(page, "Most new tokens", TOKENS)
-    page.get_by_label("Prompt").fill("Why is the sky blue?")
+    page.get_by_role("textbox", name="Prompt", exact=True).fill("Why is the sky blue?")
     page.get_by_role("button", name="Record", exact=True).click()
 
     text = page.locator(".tg-live .tg-text")
@@ -74,3 +74,34 @@ def test_a_run_is_recorded_live_and_opens_in_the_tree_page(page: Page, serve, ho
     expect(page).to_have_url(re.compile(re.escape(path.name.removesuffix(".jsonl.zst"))))
     expect(page.get_by_role("heading", name="Why is the sky blue?")).to_be_visible()
     expect(page.locator(".tg-round-name")).to_contain_text(f"of 0 to {len(run.rounds) - 1}")
+
+
+def test_a_race_on_a_projector_while_a_second_session_waits(page: Page, chromium: Browser, serve, home: Path):
+    address = serve(home)
+    page.goto(address)
+    expect(page.get_by_role("link", name="Record")).to_be_visible()
+    page.goto(f"{address}/record?demo=1")
+    page.get_by_role("button", name="Settings").click()
+    page.get_by_text("Race against plain decoding").click()
+    set_number(page, "Most new tokens", 12)
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("link", name="Tree")).to_have_count(0)
+    page.get_by_role("button", name="Next prompt").click()
+    expect(page.get_by_role("button", name="Stop")).to_be_enabled()
+
+    context = chromium.new_context()
+    other = context.new_page()
+    other.goto(f"{address}/record?demo=1")
+    other.get_by_role("button", name="Next prompt").click()
+    expect(other.get_by_text("you are number 1 in the queue")).to_be_visible()
+    other.get_by_role("button", name="Stop").click()
+    expect(other.get_by_text("there is no recording")).to_be_visible()
+    context.close()
+
+    expect(page.get_by_text("Open in the Tree page")).to_be_visible(timeout=DECODE_SECONDS * 1000)
+    expect(page.locator(".tg-figures")).to_contain_text(re.compile(r"\d\.\d\d×"))
+    lane, text = page.locator(".tg-race-text"), page.locator(".tg-live .tg-text")
+    newest = max((home / "recordings").iterdir(), key=lambda path: path.stat().st_mtime)
+    run = treegraft.open(newest).runs[0]
+    assert run.end.baseline.tokens == run.end.new_tokens == 12
+    expect(lane).to_have_text(text.inner_text(), timeout=60_000)
