@@ -1,7 +1,7 @@
 """The dashboard: `streamlit run app.py`.
 
-Each page has a folder below `pages`: until this script has run once, Streamlit takes scripts that lie in `pages`
-itself for pages of their own.
+Its pages do not lie in a folder named `pages`: Streamlit would take that for pages of its own, and tell the first
+visitor with a link to one of them that it was not found.
 """
 
 from pathlib import Path
@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import streamlit as st
 
-from pages.record.demo import is_demo
+from app_pages.record.demo import is_demo
 from treegraft.sessions import identify_by
 
 ICON = Path(__file__).parent / "assets" / "icon.svg"
@@ -25,10 +25,10 @@ st.set_page_config(page_title="treegraft", page_icon=str(ICON), layout="wide")
 if not is_demo():
     st.logo(str(ICON), size="large")
 st.navigation([
-    st.Page("pages/tree/page.py", title="Tree", icon=":material/account_tree:", default=True),
-    st.Page("pages/acceptance/page.py", title="Acceptance", icon=":material/bar_chart:", url_path="acceptance"),
-    st.Page("pages/what_if/page.py", title="What-if", icon=":material/tune:", url_path="what-if"),
-    st.Page("pages/scheduler/page.py", title="Scheduler", icon=":material/alt_route:", url_path="scheduler"),
-    st.Page("pages/compare/page.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
-    st.Page("pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),
+    st.Page("app_pages/tree/page.py", title="Tree", icon=":material/account_tree:", default=True),
+    st.Page("app_pages/acceptance/page.py", title="Acceptance", icon=":material/bar_chart:", url_path="acceptance"),
+    st.Page("app_pages/what_if/page.py", title="What-if", icon=":material/tune:", url_path="what-if"),
+    st.Page("app_pages/scheduler/page.py", title="Scheduler", icon=":material/alt_route:", url_path="scheduler"),
+    st.Page("app_pages/compare/page.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
+    st.Page("app_pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),
 ], position="hidden" if is_demo() else "top").run()

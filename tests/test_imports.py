@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-SOURCES = [*(ROOT / "treegraft").rglob("*.py"), ROOT / "app.py", *(ROOT / "pages").rglob("*.py")]
+SOURCES = [*(ROOT / "treegraft").rglob("*.py"), ROOT / "app.py", *(ROOT / "app_pages").rglob("*.py")]
 HEAVY = {"torch", "transformers", "accelerate", "safetensors"}
-LIGHT_PLACES = ("treegraft/trace", "treegraft/analysis", "treegraft/view", "treegraft/doctor", "pages", "app.py")
+LIGHT_PLACES = ("treegraft/trace", "treegraft/analysis", "treegraft/view", "treegraft/doctor", "app_pages", "app.py")
 NUMPY_ONLY = ("treegraft/tree.py", "treegraft/verify.py", "treegraft/policies", "treegraft/drafters/base.py",
               "treegraft/drafters/lookup.py",
               "treegraft/drafters/ngrams.py", "treegraft/drafters/ngram.py", "treegraft/drafters/logitspec.py",
@@ -62,7 +62,7 @@ def test_import_rules(path):
         assert eager - STANDARD <= {"numpy", "treegraft"}
     if within(path, ("treegraft/trace",)):
         assert eager - STANDARD <= {"msgspec", "zstandard", "treegraft"}
-    if not within(path, ("treegraft/view/player.py", "pages", "app.py")):
+    if not within(path, ("treegraft/view/player.py", "app_pages", "app.py")):
         assert "streamlit" not in ever
     if not within(path, ("treegraft/view",)):
         assert "plotly" not in ever

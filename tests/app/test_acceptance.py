@@ -15,7 +15,7 @@ from tests.view.examples import example
 from treegraft.analysis.metrics import summary
 from treegraft.view.library import DEMOS
 
-PAGE = Path(__file__).parents[2] / "pages" / "acceptance" / "page.py"
+PAGE = Path(__file__).parents[2] / "app_pages" / "acceptance" / "page.py"
 PARTS = ["Length", "Where it stops", "Who proposed it", "Time", "Same numbers elsewhere"]
 SECONDS = 60
 HOSTILE = ["<img src=x onerror=window.hacked=1>", "**bold** [link](x)", "\u202eevil", "x" * 10_000]

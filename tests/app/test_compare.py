@@ -11,15 +11,15 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import treegraft
-from pages.compare.many import ELSEWHERE, KEY
-from pages.compare.trees import POSITION
+from app_pages.compare.many import ELSEWHERE, KEY
+from app_pages.compare.trees import POSITION
 from tests.app.test_every_page import HOSTILE
 from tests.strategies import make_run, write_runs
 from treegraft.compare.report import LARGEST_RESULT, read_comparison
 from treegraft.view.comparisons import BUNDLED
 from treegraft.view.library import DEMOS
 
-PAGE = Path(__file__).parents[2] / "pages" / "compare" / "page.py"
+PAGE = Path(__file__).parents[2] / "app_pages" / "compare" / "page.py"
 SECONDS = 60
 
 

@@ -15,7 +15,7 @@ from treegraft.trace.records import Prompt
 from treegraft.view.library import DEMOS, name_of
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted(path.parent.name for path in ROOT.glob("pages/*/page.py"))
+PAGES = sorted(path.parent.name for path in ROOT.glob("app_pages/*/page.py"))
 SECONDS = 120
 
 HOSTILE = ["<img src=x onerror=window.hacked=1>", "\u202eevil", "x" * 10_000, "$\\alpha$ :red[**bold**] [a](b)",
@@ -64,7 +64,7 @@ def home(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_a_page_shows_any_recording(page, name, home, monkeypatch):
     monkeypatch.setenv("TREEGRAFT_HOME", str(home))
-    app = AppTest.from_file(ROOT / "pages" / page / "page.py", default_timeout=SECONDS)
+    app = AppTest.from_file(ROOT / "app_pages" / page / "page.py", default_timeout=SECONDS)
     app.query_params["trace"] = name
     app.run()
     assert not app.exception
@@ -76,6 +76,6 @@ def test_a_page_shows_any_recording(page, name, home, monkeypatch):
 def test_a_page_without_recordings_says_what_to_do(page, tmp_path, monkeypatch):
     monkeypatch.setenv("TREEGRAFT_HOME", str(tmp_path))
     monkeypatch.setattr("treegraft.view.library.DEMOS", tmp_path / "nothing")
-    app = AppTest.from_file(ROOT / "pages" / page / "page.py", default_timeout=SECONDS).run()
+    app = AppTest.from_file(ROOT / "app_pages" / page / "page.py", default_timeout=SECONDS).run()
     assert not app.exception
     assert any(element.value for element in (*app.info, *app.markdown, *app.caption))

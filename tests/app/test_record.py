@@ -22,7 +22,7 @@ from treegraft.prompts import bundled
 from treegraft.sampling import Sampling
 from treegraft.settings import SettingError, setting, settings_of
 
-PAGE = Path(__file__).parents[2] / "pages" / "record" / "page.py"
+PAGE = Path(__file__).parents[2] / "app_pages" / "record" / "page.py"
 SECONDS = 60
 
 
@@ -340,7 +340,7 @@ def test_the_recording_opens_in_the_tree_page(fake, monkeypatch):
     monkeypatch.setattr(st, "switch_page", lambda page, query_params: gone.append((page, query_params)))
     button(app, "Open in the Tree page").click().run()
     name = run.snapshot().path.name.removesuffix(".jsonl.zst")
-    assert gone == [("pages/tree/page.py", {"trace": name, "run": "0"})]
+    assert gone == [("app_pages/tree/page.py", {"trace": name, "run": "0"})]
 
 
 def test_text_is_never_markdown(fake):

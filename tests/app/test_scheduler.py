@@ -9,7 +9,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import treegraft
-from pages.scheduler.missing import DEMOS as OFFERED
+from app_pages.scheduler.missing import DEMOS as OFFERED
 from tests.analysis.recordings import PROMPTS, made_scheduler, recorded
 from tests.strategies import make_run, write_runs
 from tests.view.examples import grafted
@@ -21,7 +21,7 @@ from treegraft.scheduler.values import Values
 from treegraft.view.library import DEMOS, traces
 from treegraft.view.scheduler_charts import CALL, SKIP
 
-PAGE = Path(__file__).parents[2] / "pages" / "scheduler" / "page.py"
+PAGE = Path(__file__).parents[2] / "app_pages" / "scheduler" / "page.py"
 SECONDS = 120
 PARTS = ("Decisions", "Value tree", "Threshold")
 POLICY = TreeGraft(budget=12, top_k=3, layers=3, survive_empty=True)

@@ -21,7 +21,7 @@ from treegraft.trace.records import TARGET, Branch, PolicyInfo
 from treegraft.view.library import DEMOS, OPENING
 from treegraft.view.model import WINDOW_ROUNDS
 
-PAGE = Path(__file__).parents[2] / "pages" / "tree" / "page.py"
+PAGE = Path(__file__).parents[2] / "app_pages" / "tree" / "page.py"
 SECONDS = 60
 
 

@@ -13,7 +13,7 @@ from treegraft.analysis.whatif import WhatIf, change
 from treegraft.analysis.whatif_numbers import tokens_per_second
 from treegraft.view.library import DEMOS
 
-PAGE = Path(__file__).parents[2] / "pages" / "what_if" / "page.py"
+PAGE = Path(__file__).parents[2] / "app_pages" / "what_if" / "page.py"
 SECONDS = 120
 AS_MEASURED = CostProfile()
 

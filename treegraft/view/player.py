@@ -19,8 +19,8 @@ _component = st.components.v2.component("treegraft.player", html=HTML, css=style
 
 @dataclass(frozen=True)
 class Place:
-    """Where the player stands, or is to go: a round, one of its events (None: the last that matters), and the chosen node
-    (a number, `bonus`, or None)."""
+    """Where the player stands, or is to go: a round, one of its events (None: the last that matters), and the chosen
+    node (a number, `bonus`, or None)."""
 
     round: int
     event: int | None = None

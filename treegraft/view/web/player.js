@@ -321,7 +321,7 @@ class Player {
     if (item) requestAnimationFrame(() => reveal(this.stage, item));
     const choose = (id, open) => this.choose(id, open);
     const parts = item ? nodeSheet(this.view, this.round, item, choose)
-      : [...eventSheet(this.view, this.round, this.at.event, choose), ...legend(this.view, this.round)];
+      : [...eventSheet(this.view, this.round, this.at.event, choose), ...(this.hooks.compact ? [] : legend(this.view, this.round))];
     this.side.replaceChildren(...parts.filter(Boolean));
     for (const row of this.table.querySelectorAll("tbody tr")) {
       const own = row.dataset.id === `${this.pinned}`;

@@ -1,0 +1,61 @@
+"""Tree page: play a recording, one draft tree and one event at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from app_pages.shared.recording import Opened, opened_recording, refuse
+from app_pages.tree.branch import show_branch, tell_branch
+from app_pages.tree.details import show_figure, show_nodes
+from app_pages.tree.download import download_menu
+from app_pages.tree.inspector import show_inspector
+from app_pages.tree.notes import show_notes
+from app_pages.tree.rejections import show_rejections
+from app_pages.tree.shown import Shown, shown_at, take_lead
+from treegraft.trace import Run, TraceError
+from treegraft.view.model import run_view
+from treegraft.view.player import player, wanted_round
+
+# What can stand below the player. Only the one that is open runs.
+PANELS: dict[str, Callable[[Shown], None]] = {
+    "Rejections": show_rejections, "Mask and caches": show_inspector, "Nodes": show_nodes, "Figure": show_figure,
+    "Ask the models": show_branch, "Notes": show_notes}
+
+@st.cache_resource(max_entries=16, show_spinner="Drawing the trees …")
+def view_of(_run: Run, name: str, first: int) -> dict:
+    return run_view(_run, first)
+
+
+def view_around(opened: Opened) -> dict:
+    """The view that holds the round that the player asked for, or that of the address."""
+    asked, linked = wanted_round(opened.key), st.query_params.get("round", "")
+    first = asked if asked is not None else max(int(linked) - 8, 0) if linked.isdecimal() and len(linked) < 10 else 0
+    whole = view_of(opened.run, opened.key, 0)
+    return view_of(opened.run, opened.key, first) if len(opened.run.rounds) > len(whole["rounds"]) else whole
+
+
+@st.fragment
+def show(opened: Opened) -> None:
+    """Player, panel and downloads of one run; only this part runs again when the player asks for something."""
+    view, panel = view_around(opened), st.session_state.get("panel")
+    go, wish = take_lead(opened.key)
+    place = player(view, name=opened.key, link=opened.link, follow=panel is not None, go=go, wish=wish)
+    shown = shown_at(opened, view, place)
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        st.segmented_control("Below the tree", list(PANELS), key="panel", label_visibility="collapsed")
+        download_menu(shown)
+    if panel in PANELS:
+        if view["rounds"]:
+            PANELS[panel](shown)
+        else:
+            st.info("This run has no rounds: its recording ended before the first one. Choose another recording.")
+
+
+chosen = opened_recording()
+tell_branch(chosen)
+try:
+    show(chosen)
+except TraceError as error:
+    refuse(error)

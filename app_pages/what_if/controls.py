@@ -1,0 +1,111 @@
+"""The settings that a replay may change, as widgets; the address keeps those that differ from the recorded ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from app_pages.shared.recording import Opened
+from treegraft.analysis.cost_profile import CostProfile
+from treegraft.policies.base import Policy
+from treegraft.settings import Setting, SettingError, settings_of
+
+REACH = 4
+"""A slider goes up to this many times the recorded value, where the setting's own range does not end before."""
+
+UNBOUNDED = 200.0
+"""How far a slider without bounds goes to both sides of the recorded value."""
+
+FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+
+
+def choose_settings(opened: Opened, policy: Policy) -> dict[str, Any]:
+    """The settings that were changed, by name."""
+    follow_link(opened, policy)
+    changed = {}
+    columns = st.columns(2)
+    for place, item in enumerate(settings_of(type(policy))):
+        recorded = getattr(policy, item.name)
+        with columns[place % 2]:
+            value = widget(item, recorded, key_of(opened, item.name))
+        if value != recorded:
+            changed[item.name] = value
+    if changed:
+        st.query_params["set"] = ",".join(f"{name}:{value}" for name, value in changed.items())
+    elif "set" in st.query_params:
+        del st.query_params["set"]
+    st.button("Back to the recorded settings", icon=":material/undo:", disabled=not changed, on_click=forget,
+              args=(opened, policy))
+    return changed
+
+
+def key_of(opened: Opened, name: str) -> str:
+    return f"what if {opened.name}/{opened.number} {name}"
+
+
+def forget(opened: Opened, policy: Policy) -> None:
+    for item in settings_of(type(policy)):
+        st.session_state[key_of(opened, item.name)] = getattr(policy, item.name)
+
+
+def follow_link(opened: Opened, policy: Policy) -> None:
+    """Take the settings that the address names, once for each recording."""
+    seen = f"what if link {opened.name}/{opened.number}"
+    if st.session_state.get(seen):
+        return
+    st.session_state[seen] = True
+    known = {item.name: item for item in settings_of(type(policy))}
+    for name, _, text in (one.partition(":") for one in st.query_params.get("set", "").split(",")[: len(known)]):
+        if name in known:
+            try:
+                value = known[name].parse(text)
+                known[name].check(value)
+            except SettingError:
+                st.warning(f"The link asks for what cannot be set: {name}. Allowed: {known[name].allowed}.")
+                continue
+            st.session_state[key_of(opened, name)] = value
+
+
+def widget(item: Setting, recorded: Any, key: str) -> Any:
+    """The widget of one setting, at first at the recorded value; returns its value."""
+    st.session_state.setdefault(key, recorded)
+    label = f"`{item.name}` (recorded: {recorded})"
+    options = {"key": key, "help": item.help, "persist_state": "session"}
+    if item.choices:
+        return st.selectbox(label, item.choices, **options)
+    if item.type is bool:
+        return st.toggle(label, **options)
+    if item.type is str:
+        return st.text_input(label, **options)
+    low, high = limits(item, recorded)
+    st.session_state[key] = min(max(st.session_state[key], low), high)
+    return st.slider(label, low, high, step=None if item.type is int else step_of(low, high), **options)
+
+
+def limits(item: Setting, recorded: Any) -> tuple[Any, Any]:
+    """How far a slider goes."""
+    if item.low is None or item.high is None:
+        return item.type(recorded - UNBOUNDED), item.type(recorded + UNBOUNDED)
+    reach = max(item.low + 1, REACH * abs(recorded), 8) if item.type is int else item.high
+    wide = item.high - item.low > 2 * UNBOUNDED
+    if item.type is float and wide:
+        return max(item.low, recorded - UNBOUNDED), min(item.high, recorded + UNBOUNDED)
+    return item.type(item.low), item.type(min(item.high, reach))
+
+
+def step_of(low: float, high: float) -> float:
+    return 0.01 if high - low <= 2 else 1.0
+
+
+def choose_costs() -> CostProfile:
+    """How expensive forwards are, against what was measured."""
+    def times(factor: float) -> str:
+        return "as measured" if factor == 1 else f"{factor:g} times as long"
+
+    with st.container(horizontal=True):
+        target = st.selectbox("A forward of the target takes", FACTORS, FACTORS.index(1.0), format_func=times,
+                              key="what if target", help="The measured curve of the target, stretched.")
+        drafters = st.selectbox("A forward of a drafter takes", FACTORS, FACTORS.index(1.0), format_func=times,
+                                key="what if drafters", help="The measured curves of all drafters, stretched.")
+    return CostProfile(target, drafters)

@@ -1,0 +1,71 @@
+"""What the settings come to: the numbers beside those of the recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app_pages.shared.charts import MEANINGS, origin_badge
+from app_pages.shared.recording import Opened
+from app_pages.what_if.replays import Replays
+from treegraft.analysis.cost_profile import CostProfile
+from treegraft.analysis.metrics import DEFINITIONS, Summary, summary
+from treegraft.analysis.whatif import Replay
+from treegraft.analysis.whatif_numbers import Number, numbers
+from treegraft.trace import Run
+
+SHOWN = ("tau", "tokens/s", "speed over plain decoding", "draft forwards a round", "rounds")
+"""Those that stand on top; the table has all."""
+
+HELP = {
+    "tokens/s": "From the measured cost of single forwards and the host's median time of a round; the reading of the "
+                "prompt is left out, also where it is measured. The difference is that of two estimates.",
+    "speed over plain decoding": "Estimated: against one forward of the target over one token for each token. "
+                                 "Measured: against plain decoding of the same prompt, where that was run.",
+    "draft forwards a round": "Forwards of drafters that run a model.",
+    "calls": "Layers in which the strong drafter was called.",
+    "verified nodes": DEFINITIONS["drafted"],
+}
+
+
+@st.cache_data(max_entries=8)
+def summary_of(_run: Run, key: str) -> Summary:
+    return summary(_run)
+
+
+def show_numbers(opened: Opened, found: Replays, changed: Mapping[str, Any], profile: CostProfile) -> bool:
+    """The numbers under the changed settings; False, with the reason, where they cannot be known."""
+    after = found.under(changed)
+    if not isinstance(after, Replay):
+        st.warning("These settings cannot be replayed, so their numbers cannot be known from this recording:")
+        st.text(after)
+        st.text("Run them for real below, or record with larger settings and --level dense.")
+        return False
+    made = numbers(found.whatif, summary_of(opened.run, opened.key), found.under({}), after, profile)
+    with st.container(horizontal=True, gap="medium"):
+        for one in (one for one in made if one.name in SHOWN):
+            with st.container(width="content", gap="small"):
+                delta = None if not changed or not one.difference else f"{one.difference:+.{one.digits}f}"
+                st.metric(one.name, text_of(one.after, one.digits), delta, width="content",
+                          delta_color="off" if one.name in ("rounds", "draft forwards a round") else "normal",
+                          help=HELP.get(one.name) or DEFINITIONS.get(one.name))
+                origin_badge(one.origin)
+    with st.expander("All numbers, beside the recording's own"):
+        st.dataframe(table(made), hide_index=True)
+        st.caption(" ".join(f"**{name.capitalize()}:** {words}" for name, words in MEANINGS.items()))
+    return True
+
+
+def text_of(value: float | None, digits: int) -> str:
+    return "\N{EN DASH}" if value is None else f"{value:,.{digits}f}"
+
+
+def table(made: list[Number]) -> pd.DataFrame:
+    return pd.DataFrame([{
+        "": one.name, "recording (measured)": text_of(one.measured, one.digits),
+        "recorded settings, replayed": text_of(one.before, one.digits), "new settings": text_of(one.after, one.digits),
+        "difference": "" if one.difference is None else f"{one.difference:+,.{one.digits}f}",
+        "the replays are": one.origin} for one in made])

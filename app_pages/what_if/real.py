@@ -1,0 +1,114 @@
+"""Recording the new settings with the models, and the prediction beside the outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from app_pages.record.watch import polled
+from app_pages.record.words import plain
+from app_pages.shared.charts import origin_badge
+from app_pages.shared.recording import TREE_PAGE, Opened, go_to
+from app_pages.what_if.replays import Replays
+from treegraft.analysis.agreement import first_difference
+from treegraft.analysis.cost_profile import CostProfile
+from treegraft.analysis.whatif import Replay, WhatIf, change
+from treegraft.analysis.whatif_numbers import tokens_per_second
+from treegraft.branch import BranchError, drafters_of, sampling_of, why_not
+from treegraft.live import LiveRun, Request, Worker
+from treegraft.settings import SettingError
+from treegraft.trace import Run
+from treegraft.view.library import name_of
+
+AS_MEASURED = CostProfile()
+
+
+def show_real(opened: Opened, found: Replays, changed: Mapping[str, Any], profile: CostProfile, known: bool) -> None:
+    header = opened.run.header
+    if why := why_not(header) or ("" if header.prompt.messages else "Only the prompt's tokens are recorded, not the "
+                                  "conversation, so it cannot be asked again here."):
+        st.info(plain(why))
+        return
+    work: LiveRun | None = st.session_state.get("real run")
+    settings = ", ".join(f"{name} {value}" for name, value in changed.items()) or "the recorded settings"
+    st.text(f"Decodes the prompt of this recording again with {settings}, and records it.")
+    if profile != AS_MEASURED:
+        st.caption("The machine takes the time that it takes: the prediction below is for costs as measured.")
+    if st.button("Run it for real", type="primary", icon=":material/play_arrow:",
+                 disabled=work is not None and work.snapshot().is_live):
+        begin(opened, found, changed, known)
+        st.rerun(scope="fragment")
+    if problem := st.session_state.pop("real problem", ""):
+        st.error(plain(problem))
+    if work is not None and st.session_state["real of"] == opened.key:
+        polled(show_work, work)
+
+
+def begin(opened: Opened, found: Replays, changed: Mapping[str, Any], known: bool) -> None:
+    """Start the run, and keep what the replay says of it."""
+    header = opened.run.header
+    try:
+        request = Request(header.target.name, change(found.whatif.policy, **changed), header.prompt.messages,
+                          drafters=drafters_of(header), max_new_tokens=header.decoding.max_new_tokens,
+                          stop=tuple(header.decoding.stop), sampling=sampling_of(header), level=header.level)
+    except (BranchError, SettingError) as error:
+        st.session_state["real problem"] = str(error)
+        return
+    replay = found.under(changed) if known else None
+    st.session_state["real predicted"] = predicted(found.whatif, replay) if isinstance(replay, Replay) else {}
+    st.session_state["real text"] = opened.run.output
+    st.session_state["real of"] = opened.key
+    st.session_state["real run"] = LiveRun(request).start()
+
+
+def predicted(whatif: WhatIf, replay: Replay) -> dict[str, float | None]:
+    """What the replay says of the run."""
+    return {"tau": replay.tau, "rounds": len(replay.rounds), "verified nodes": replay.nodes,
+            "tokens/s": tokens_per_second(whatif, replay, AS_MEASURED)}
+
+
+def outcome(run: Run) -> dict[str, float | None]:
+    """The same, as it came out."""
+    time = sum(record.times.get("total", 0) for record in run.records)
+    accepted = sum(round.accepted for round in run.rounds)
+    nodes = sum(len(round.event("verify").order) - 1 for round in run.rounds)
+    return {"tau": 1 + accepted / max(1, len(run.rounds)), "rounds": len(run.rounds), "verified nodes": nodes,
+            "tokens/s": (len(run.output) - 1) * 1e6 / time if time else None}
+
+
+def show_work(work: Worker, live: bool) -> None:
+    """How far the run is; at its end, what became of the prediction."""
+    now = work.snapshot()
+    if live and not now.is_live:
+        st.rerun()
+    if now.is_live:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            waiting = f"Another session is decoding: you are number {now.ahead} in the queue." if now.ahead else (
+                f"{now.stage.capitalize()} …" if now.state == "loading" else f"{now.tokens} tokens so far …")
+            st.text(waiting, width="stretch")
+            st.button("Stop", icon=":material/stop:", on_click=work.stop, disabled=work.is_stopping, key="stop real")
+    elif now.state == "failed":
+        st.error(plain(now.error))
+    elif now.run and now.path:
+        show_outcome(now.run, now.path)
+
+
+def show_outcome(run: Run, path: Path) -> None:
+    """The prediction beside the run, and the way to its recording."""
+    guess, came = st.session_state["real predicted"], outcome(run)
+    origin_badge("measured")
+    rows = [{"": name, "predicted": guess.get(name), "outcome": value,
+             "the prediction was": "not possible" if guess.get(name) is None else
+                                   "estimated" if name == "tokens/s" else "replayed exactly"}
+            for name, value in came.items()]
+    number = st.column_config.NumberColumn(format="%.2f")
+    st.dataframe(pd.DataFrame(rows), hide_index=True, column_config={"predicted": number, "outcome": number})
+    place = first_difference(st.session_state["real text"], run.output)
+    st.text("The text is the recorded one, token for token." if place is None else
+            f"The text differs from the recorded one from token {place} on, so counts may differ as well.")
+    if st.button("Open the new recording", icon=":material/account_tree:"):
+        go_to(TREE_PAGE, {"trace": name_of(path)})
