@@ -64,7 +64,17 @@ def follow_link(opened: Opened, policy: Policy) -> None:
             except SettingError:
                 st.warning(f"The link asks for what cannot be set: {name}. Allowed: {known[name].allowed}.")
                 continue
-            st.session_state[key_of(opened, name)] = value
+            st.session_state[key_of(opened, name)] = within(known[name], getattr(policy, name), value)
+
+
+def within(item: Setting, recorded: Any, value: Any) -> Any:
+    """What a link asks for, as far as the slider goes, with a word where that is not all the way."""
+    if item.type not in (int, float):
+        return value
+    low, high = limits(item, recorded)
+    if not low <= value <= high:
+        st.warning(f"The link asks for {item.name} {value}; here it can be from {low} to {high}.")
+    return min(max(value, low), high)
 
 
 def widget(item: Setting, recorded: Any, key: str) -> Any:
@@ -79,7 +89,6 @@ def widget(item: Setting, recorded: Any, key: str) -> Any:
     if item.type is str:
         return st.text_input(label, **options)
     low, high = limits(item, recorded)
-    st.session_state[key] = min(max(st.session_state[key], low), high)
     return st.slider(label, low, high, step=None if item.type is int else step_of(low, high), **options)
 
 

@@ -20,6 +20,9 @@ from treegraft.trace import Run
 SHOWN = ("tau", "tokens/s", "speed over plain decoding", "draft forwards a round", "rounds")
 """Those that stand on top; the table has all."""
 
+COSTS = ("rounds", "draft forwards a round")
+"""A smaller number of these is not worse, so its colour says nothing."""
+
 HELP = {
     "tokens/s": "From the measured cost of single forwards and the host's median time of a round; the reading of the "
                 "prompt is left out, also where it is measured. The difference is that of two estimates.",
@@ -48,9 +51,10 @@ def show_numbers(opened: Opened, found: Replays, changed: Mapping[str, Any], pro
     with st.container(horizontal=True, gap="medium"):
         for one in (one for one in made if one.name in SHOWN):
             with st.container(width="content", gap="small"):
-                delta = None if not changed or not one.difference else f"{one.difference:+.{one.digits}f}"
+                delta = f"{one.difference:+.{one.digits}f}" if changed and one.difference is not None else None
                 st.metric(one.name, text_of(one.after, one.digits), delta, width="content",
-                          delta_color="off" if one.name in ("rounds", "draft forwards a round") else "normal",
+                          delta_arrow="auto" if one.difference else "off",
+                          delta_color="normal" if one.difference and one.name not in COSTS else "off",
                           help=HELP.get(one.name) or DEFINITIONS.get(one.name))
                 origin_badge(one.origin)
     with st.expander("All numbers, beside the recording's own"):

@@ -66,7 +66,9 @@ def test_a_link_sets_what_it_names_and_refuses_nonsense():
     app = opened("eagle2", set="budget:6,depth:1000000,nobody:3")
     assert shown(app) == expected(whatif_of("eagle2"), budget=6)
     assert "depth" in app.warning[0].value
-    app.button[0].click().run()
+    app = opened("eagle2", set="budget:500")
+    assert "from 1 to 160" in app.warning[0].value
+    assert shown(app) == expected(whatif_of("eagle2"), budget=160)
 
 
 def test_a_slower_target_changes_speeds_alone():

@@ -87,7 +87,7 @@ class RecordedDrafter(ScoringDrafter):
     def best(self, tree: DraftTree, nodes: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         self._read(tree, nodes)
         here = self._here
-        rows = [here.row.get(self._place(tree, node), -1) for node in nodes.tolist()]
+        rows = [here.row.get(place, -1) for place in self._places_of(tree, nodes)]
         if min(rows) < 0 or k > here.k:
             wanted = f"more than {here.k} next tokens" if k > here.k > 0 else "the proposals in some branch"
             raise NotRecorded(f"the trace lacks {wanted} of {self.label} behind {tree.context} tokens: record with "
@@ -98,24 +98,24 @@ class RecordedDrafter(ScoringDrafter):
         parents = tree.parent[nodes]
         if not self.read.issuperset(parents.tolist()):
             self._read(tree, np.union1d(parents, ahead))
-        places = [self._place(tree, node) for node in nodes.tolist()]
+        places = self._places_of(tree, nodes)
         logprob = self._here.logprob[places]
         if (logprob > 0).any():
             raise NotRecorded(f"the trace lacks the score of some token under {self.label} behind {tree.context} "
                               "tokens: record with --level exhaustive")
         return logprob, self._here.unreachable[places]
 
-    def _place(self, tree: DraftTree, node: int) -> int:
-        """The probe's place of a node. Errors: `NotRecorded`."""
-        known = self._places
-        while len(known) <= node:
-            new = len(known)
-            above = known[tree.parent[new]]
-            known.append(self._here.child.get((above, int(tree.token[new])), -1))
-        if known[node] < 0:
+    def _places_of(self, tree: DraftTree, nodes: np.ndarray) -> list[int]:
+        """The probe's places of nodes. Errors: `NotRecorded`."""
+        known, child = self._places, self._here.child
+        new = slice(len(known), tree.size)
+        for above, token in zip(tree.parent[new].tolist(), tree.token[new].tolist(), strict=True):
+            known.append(child.get((known[above], token), -1))
+        places = [known[node] for node in nodes.tolist()]
+        if min(places, default=0) < 0:
             raise NotRecorded(f"a branch of the tree behind {tree.context} tokens was not shown to {self.label}: "
                               "record with --level exhaustive")
-        return known[node]
+        return places
 
     def _read(self, tree: DraftTree, nodes: np.ndarray) -> None:
         """Note the forwards over those of `nodes` and the nodes above them that were not read before.
