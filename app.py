@@ -31,4 +31,5 @@ st.navigation([
     st.Page("app_pages/scheduler/page.py", title="Scheduler", icon=":material/alt_route:", url_path="scheduler"),
     st.Page("app_pages/compare/page.py", title="Compare", icon=":material/compare_arrows:", url_path="compare"),
     st.Page("app_pages/record/page.py", title="Record", icon=":material/fiber_manual_record:", url_path="record"),
+    st.Page("app_pages/learn/page.py", title="Learn", icon=":material/school:", url_path="learn"),
 ], position="hidden" if is_demo() else "top").run()

@@ -13,6 +13,7 @@ from typing import NoReturn
 import streamlit as st
 
 import treegraft
+from app_pages.shared.glossary import glossary_button
 from treegraft import public
 from treegraft.analysis.text import visible
 from treegraft.trace import Run, Trace, TraceError
@@ -121,6 +122,7 @@ def choose_trace() -> tuple[str, Path] | None:
         with st.popover("Open a file", icon=":material/folder_open:"):
             st.file_uploader("Trace file", type=["jsonl", "zst"], key="upload", on_change=keep_upload,
                              max_upload_size=upload_megabytes())
+        glossary_button()
     if name:
         st.session_state.linked.add(name)
     return (name, found[name]) if name else None

@@ -25,8 +25,8 @@ TERMS = {
     "depth": "How many tokens a node lies below the root; the root's children have depth 1.",
     "discarded": "Fate of a node: accepted, but after the end of the text, and so left out of it.",
     "drafter": "Anything that proposes tokens: a copy from the context, a table of successors, or a small model.",
-    "eagle2": "A policy that draws a tree with one drafter layer by layer, always going on from the best nodes by score,"
-              " and prunes it to a budget.",
+    "eagle2": "A policy that grows a tree with one drafter layer by layer, always going on from the best nodes by"
+              " score, and prunes it to a budget.",
     "eagle3": "A drafter: one small layer that reads inner states of the target and predicts its next tokens.",
     "entropy": "How undecided a distribution is, in nats: 0 when one token is certain.",
     "fate": "What became of a node: accepted, rejected, unreached, pruned, discarded, or root.",
@@ -106,9 +106,11 @@ def explained(text: str) -> str:
     return meaning(*dict.fromkeys(term for _, _, term in found(text)))
 
 
-def marked(text: str) -> str:
-    """`text` as HTML, the first use of each term as an `abbr` that tells its meaning. Everything is escaped."""
-    parts, end, told = [], 0, set()
+def marked(text: str, told: set[str] | None = None) -> str:
+    """`text` as HTML, the first use of each term as an `abbr` that tells its meaning. Everything is escaped.
+
+    Terms in `told` are not marked again; those that are marked are added to it."""
+    parts, end, told = [], 0, set() if told is None else told
     for start, stop, term in found(text):
         if term not in told:
             told.add(term)
