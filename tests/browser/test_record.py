@@ -78,13 +78,13 @@ def test_a_run_is_recorded_live_and_opens_in_the_tree_page(page: Page, serve, ho
 
 def test_a_race_on_a_projector_while_a_second_session_waits(page: Page, chromium: Browser, serve, home: Path):
     address = serve(home)
-    page.goto(address)
-    expect(page.get_by_role("link", name="Record")).to_be_visible()
     page.goto(f"{address}/record?demo=1")
     page.get_by_role("button", name="Settings").click()
+    expect(page.get_by_text("Page not found")).to_have_count(0)
     page.get_by_text("Race against plain decoding").click()
     set_number(page, "Most new tokens", 12)
     page.keyboard.press("Escape")
+    expect(page.get_by_text("Race against plain decoding")).to_be_hidden()
     expect(page.get_by_role("link", name="Tree")).to_have_count(0)
     page.get_by_role("button", name="Next prompt").click()
     expect(page.get_by_role("button", name="Stop")).to_be_enabled()
