@@ -28,7 +28,7 @@ PAGES = {
     "acceptance": "acceptance?trace=eagle2",
     "what-if": "what-if?trace=eagle2",
     "scheduler": "scheduler?trace=treegraft",
-    "compare": "compare?trace=eagle2&with=graft",
+    "compare": "compare?trace=eagle2&with=graft&position=12",
     "record": "record",
     "learn": "learn?lesson=3",
 }

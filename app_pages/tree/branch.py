@@ -7,7 +7,7 @@ import streamlit as st
 
 from app_pages.record.watch import plain, polled
 from app_pages.shared.charts import origin_badge
-from app_pages.shared.recording import TREE_PAGE, Opened, go_to
+from app_pages.shared.recording import TREE_PAGE, go_to
 from app_pages.tree.shown import Shown
 from treegraft.analysis.text import RUNNING_TEXT, visible
 from treegraft.branch import (
@@ -27,31 +27,13 @@ from treegraft.live import LiveRun, Snapshot, Worker
 from treegraft.models.pairs import PAIRS
 from treegraft.public import MOST_NEW_TOKENS, is_public
 from treegraft.view.branch_table import choice_table, choice_title
-from treegraft.view.labels import label, name
-from treegraft.view.library import name_of, traces
+from treegraft.view.library import name_of
 
 LONGEST = 8192
 SHOWN_BEFORE = 12
 """Tokens before the place that are shown."""
 
 COMPARE_PAGE = "app_pages/compare/page.py"
-
-
-def tell_branch(opened: Opened) -> None:
-    """Where the run comes from, if it is a branch of another one."""
-    branch = opened.run.header.prompt.branch
-    if branch is None:
-        return
-    node = f"node {branch.node}" if branch.node >= 0 else "the bonus"
-    token = label(opened.run.pieces.get(branch.token))
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.badge("Branch", icon=":material/call_split:", color="violet")
-        st.text(f"It leaves {name(branch.trace)} in round {branch.round} after {node}, where \u201c{token}\u201d was "
-                "forced.", width="stretch")
-        if branch.trace in traces() and st.button("Go there", key="branch_origin", icon=":material/arrow_back:"):
-            place = {"trace": branch.trace, "run": branch.run, "round": branch.round,
-                     "node": branch.node if branch.node >= 0 else BONUS}
-            go_to(TREE_PAGE, {parameter: str(value) for parameter, value in place.items()})
 
 
 def show_branch(shown: Shown) -> None:

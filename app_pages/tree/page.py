@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 
 import streamlit as st
 
 from app_pages.shared.recording import Opened, opened_recording, refuse
-from app_pages.tree.branch import show_branch, tell_branch
-from app_pages.tree.details import show_figure, show_nodes
 from app_pages.tree.download import download_menu
-from app_pages.tree.inspector import show_inspector
-from app_pages.tree.notes import show_notes
-from app_pages.tree.rejections import show_rejections
-from app_pages.tree.shown import Shown, shown_at, take_lead
+from app_pages.tree.origin import tell_branch
+from app_pages.tree.shown import shown_at, take_lead
 from treegraft.trace import Run, TraceError
 from treegraft.view.model import run_view
 from treegraft.view.player import player, wanted_round
 
-# What can stand below the player. Only the one that is open runs.
-PANELS: dict[str, Callable[[Shown], None]] = {
-    "Rejections": show_rejections, "Mask and caches": show_inspector, "Nodes": show_nodes, "Figure": show_figure,
-    "Ask the models": show_branch, "Notes": show_notes}
+PANELS = {
+    "Rejections": "rejections.show_rejections", "Mask and caches": "inspector.show_inspector",
+    "Nodes": "details.show_nodes", "Figure": "details.show_figure", "Ask the models": "branch.show_branch",
+    "Notes": "notes.show_notes"}
+"""What can stand below the player, by module and function: only the one that is open is imported and runs, so that the
+first tree need not wait for what charts and tables load."""
+
 
 @st.cache_resource(max_entries=16, show_spinner="Drawing the trees …")
 def view_of(_run: Run, name: str, first: int) -> dict:
@@ -48,7 +47,8 @@ def show(opened: Opened) -> None:
         download_menu(shown)
     if panel in PANELS:
         if view["rounds"]:
-            PANELS[panel](shown)
+            module, function = PANELS[panel].split(".")
+            getattr(import_module(f"app_pages.tree.{module}"), function)(shown)
         else:
             st.info("This run has no rounds: its recording ended before the first one. Choose another recording.")
 
