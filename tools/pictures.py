@@ -79,7 +79,8 @@ def settle(page: Page) -> None:
     """Wait until the script has run and what it draws stands still."""
     page.wait_for_timeout(SETTLED)
     page.locator("[data-test-script-state=notRunning]").wait_for()
-    page.wait_for_timeout(SETTLED // 2)
+    page.locator("[data-testid=stSkeleton]").first.wait_for(state="detached")
+    page.wait_for_timeout(SETTLED)
 
 
 def content_height(page: Page) -> int:

@@ -14,12 +14,12 @@ from treegraft.trace import Run, TraceError
 from treegraft.view.model import run_view
 from treegraft.view.player import player, wanted_round
 
+# What can stand below the player, by module and function: only the one that is open is imported and runs, so that the
+# first tree need not wait for what charts and tables load.
 PANELS = {
     "Rejections": "rejections.show_rejections", "Mask and caches": "inspector.show_inspector",
     "Nodes": "details.show_nodes", "Figure": "details.show_figure", "Ask the models": "branch.show_branch",
     "Notes": "notes.show_notes"}
-"""What can stand below the player, by module and function: only the one that is open is imported and runs, so that the
-first tree need not wait for what charts and tables load."""
 
 
 @st.cache_resource(max_entries=16, show_spinner="Drawing the trees …")
