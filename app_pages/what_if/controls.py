@@ -6,16 +6,22 @@ from typing import Any
 
 import streamlit as st
 
+from app_pages.record.words import plain
 from app_pages.shared.recording import Opened
 from treegraft.analysis.cost_profile import CostProfile
+from treegraft.analysis.text import visible
 from treegraft.policies.base import Policy
 from treegraft.settings import Setting, SettingError, settings_of
+from treegraft.view.labels import cut
 
 REACH = 4
 """A slider goes up to this many times the recorded value, where the setting's own range does not end before."""
 
 UNBOUNDED = 200.0
 """How far a slider without bounds goes to both sides of the recorded value."""
+
+LONGEST = 24
+"""Characters of a recorded text that stand in a label."""
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
@@ -80,7 +86,8 @@ def within(item: Setting, recorded: Any, value: Any) -> Any:
 def widget(item: Setting, recorded: Any, key: str) -> Any:
     """The widget of one setting, at first at the recorded value; returns its value."""
     st.session_state.setdefault(key, recorded)
-    label = f"`{item.name}` (recorded: {recorded})"
+    before = plain(cut(visible(recorded), LONGEST)) if item.type is str else recorded
+    label = f"{item.name} (recorded: {before})"
     options = {"key": key, "help": item.help, "persist_state": "session"}
     if item.choices:
         return st.selectbox(label, item.choices, **options)
