@@ -15,7 +15,7 @@ from treegraft.analysis.metrics import summary
 from treegraft.analysis.oracle import reach
 from treegraft.trace import Run
 from treegraft.trace.reader import TracedRound
-from treegraft.trace.records import TARGET, Decide, Expand, Gate, Graft
+from treegraft.trace.records import TARGET, Decide, Expand, Gate, Graft, Rescore
 from treegraft.trace.replay import ending
 from treegraft.view.events import grafts, retrieved, timeline
 from treegraft.view.explain import Explainer
@@ -134,6 +134,8 @@ def event_facts(round: TracedRound, place: int) -> dict[str, Fact]:
     if isinstance(event, Decide):
         found = _counts(layer=event.layer, calls_left=event.calls_left)
         return found | _numbers({"margin": event.margin, "event threshold": event.threshold}, " ms")
+    if isinstance(event, Rescore):
+        return _counts(changed=len(event.nodes))
     if isinstance(event, Gate):
         return _counts(layer=event.layer) | _numbers({"confidence": event.value, "gate threshold": event.threshold})
     if isinstance(event, Graft):

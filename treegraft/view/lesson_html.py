@@ -22,7 +22,7 @@ STYLE = """<style>
   left: 0; max-width: min(100%, 26rem); margin-top: 1.7em; padding: 0.5em 0.8em; font-size: 0.9rem; line-height: 1.45;
   color: {ink}; background: {page}; border: 1px solid {quiet}; border-radius: 8px; pointer-events: none;
   box-shadow: 0 4px 16px rgb(0 0 0 / 0.2); }}
-.tg-lesson dl {{ margin: 0; }}
+.tg-lesson dl {{ margin: 0; padding: 0; }}
 .tg-lesson dt {{ font-weight: 600; margin: 0.7em 0 0.1em; }}
 .tg-lesson dd {{ margin: 0; line-height: 1.5; }}
 </style>"""
