@@ -6,7 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from app_pages.acceptance.counted import counted, drafters, key_of, kinds
-from app_pages.shared.charts import draw, theme
+from app_pages.shared.charts import draw
+from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened
 from treegraft.analysis.aliases import aliases
 from treegraft.analysis.metrics import DEFINITIONS

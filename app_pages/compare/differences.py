@@ -8,7 +8,8 @@ import streamlit as st
 
 from app_pages.compare.trees import Side, go
 from app_pages.record.words import plain
-from app_pages.shared.charts import chart, origin_badge, theme
+from app_pages.shared.charts import chart, origin_badge
+from app_pages.shared.look import theme
 from treegraft.analysis.align import Parting, Progress, parting, progress, same_for, stretches, widest
 from treegraft.analysis.metrics import Summary, summary
 from treegraft.trace import Run

@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
-from app_pages.shared.charts import chart, origin_badge, theme
+from app_pages.shared.charts import chart, origin_badge
+from app_pages.shared.look import theme
 from treegraft.analysis.text import visible
 from treegraft.compare.report import conditions, difference_lines, flat, read_comparison
 from treegraft.compare.table import Comparison, Row

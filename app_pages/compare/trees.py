@@ -9,7 +9,7 @@ import streamlit as st
 
 from app_pages.compare.strip import strip
 from app_pages.record.words import plain
-from app_pages.shared.charts import theme
+from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened, show_in_tree
 from treegraft.analysis.align import Written
 from treegraft.analysis.text import PREFILL

@@ -7,6 +7,7 @@ import streamlit as st
 from app_pages.learn.where import finish
 from app_pages.record.words import plain
 from app_pages.shared.glossary import text_with_terms
+from app_pages.shared.look import emphasis
 from treegraft.view.lessons import Lesson, Question
 from treegraft.view.player import Place
 
@@ -18,7 +19,7 @@ def ask(lesson: Lesson, question: Question, place: Place | None) -> None:
     """The field for an answer, the button, and what was made of the last answer."""
     given = st.session_state.setdefault(GIVEN, {})
     answer = _field(lesson, question, place)
-    st.button("Check", key=f"check {lesson.number}", type="primary", disabled=answer is None, on_click=_check,
+    st.button("Check", key=f"check {lesson.number}", type=emphasis(), disabled=answer is None, on_click=_check,
               args=(lesson, question, answer))
     if lesson.number not in given:
         return

@@ -12,6 +12,7 @@ from app_pages.learn.where import CHANGED, LESSON, WISH, done, go, places, put_i
 from app_pages.record.words import plain
 from app_pages.shared.charts import origin_badge
 from app_pages.shared.glossary import text_with_terms
+from app_pages.shared.look import emphasis
 from app_pages.shared.recording import TREE_PAGE, go_to
 from treegraft.trace import Run, TraceError
 from treegraft.view import library
@@ -91,11 +92,11 @@ def buttons(lessons: Sequence[Lesson], lesson: Lesson, step: Step) -> None:
         st.button("Back", icon=":material/arrow_back:", key="step back", disabled=number == 1, on_click=go,
                   args=(here, number - 1), shortcut="Left")
         if number < places(lesson):
-            st.button("Next step", icon=":material/arrow_forward:", key="step on", type="primary", on_click=go,
+            st.button("Next step", icon=":material/arrow_forward:", key="step on", type=emphasis(), on_click=go,
                       args=(here, number + 1), shortcut="Right")
         elif here < len(lessons):
             st.button("Next lesson", icon=":material/arrow_forward:", key="lesson on", on_click=go,
-                      type="primary" if here in done() else "secondary", args=(here + 1, 1))
+                      type=emphasis() if here in done() else "secondary", args=(here + 1, 1))
     with st.container(horizontal=True):
         st.button("Show this place again", icon=":material/my_location:", key="step again", type="tertiary",
                   on_click=go, args=(here, number))

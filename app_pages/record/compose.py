@@ -14,6 +14,7 @@ from app_pages.record.playlist import edit_list, step_buttons
 from app_pages.record.prompt import choose_prompt
 from app_pages.record.settings import choose_policy, choose_sampling
 from app_pages.record.start import begin, offer_fetch
+from app_pages.shared.look import emphasis
 from treegraft.live import Request, first_turn
 from treegraft.models.pairs import PAIRS
 
@@ -74,7 +75,7 @@ def compose() -> None:
             offer_fetch(chosen.models.target)
             return
         with st.container(horizontal=True):
-            asked = st.button("Record", type="primary")
+            asked = st.button("Record", type=emphasis())
             step_buttons(chosen.request)
         if asked and (request := chosen.asking(prompt)):
             begin(request)

@@ -6,6 +6,7 @@ import streamlit as st
 
 from app_pages.record.watch import watch_fetch
 from app_pages.record.words import plain
+from app_pages.shared.look import emphasis
 from treegraft.live import LiveFetch, LiveRun, Request
 from treegraft.models.pairs import PAIRS
 
@@ -27,6 +28,6 @@ def offer_fetch(name: str) -> None:
             f"{model.licence}.")
     if work and work.snapshot().state == "failed":
         st.error(plain(work.snapshot().error))
-    if st.button(f"Fetch {name}", type="primary", icon=":material/download:"):
+    if st.button(f"Fetch {name}", type=emphasis(), icon=":material/download:"):
         st.session_state.live_fetch = LiveFetch(model).start()
         st.rerun()

@@ -8,6 +8,7 @@ from app_pages.record.compose import choose_settings
 from app_pages.record.demo import demo_switch
 from app_pages.record.playlist import choose_listed, step_buttons
 from app_pages.record.start import begin, offer_fetch
+from app_pages.shared.look import emphasis
 from treegraft.public import LONGEST_PROMPT, is_public
 
 
@@ -25,7 +26,7 @@ def compose_for_talk() -> None:
     choose_listed(chosen.request)
     with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         prompt = st.text_input("Or ask something else", max_chars=LONGEST_PROMPT if is_public() else None)
-        if st.form_submit_button("Record", type="primary") and (request := chosen.asking(prompt)):
+        if st.form_submit_button("Record", type=emphasis()) and (request := chosen.asking(prompt)):
             begin(request)
     with st.container(horizontal=True):
         step_buttons(chosen.request)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from app_pages.shared.charts import chart, customdata, origin_badge, theme
+from app_pages.shared.charts import chart, customdata, origin_badge
+from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened, show_in_tree
 from treegraft.analysis.attribution import attribution
 from treegraft.analysis.decisions import Decision, frame, layers_of

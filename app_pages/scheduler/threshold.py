@@ -9,7 +9,8 @@ import streamlit as st
 
 from app_pages.scheduler.missing import lacking
 from app_pages.scheduler.valued import sweep_of, valued
-from app_pages.shared.charts import chart, origin_badge, theme
+from app_pages.shared.charts import chart, origin_badge
+from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened
 from treegraft.analysis.decisions import Decision
 from treegraft.view.scheduler_charts import threshold_chart

@@ -12,7 +12,7 @@ import streamlit as st
 
 from app_pages.record.watch import plain
 from app_pages.shared.recording import Opened, show_in_tree
-from treegraft.view.charts import Chart, Figure, Theme
+from treegraft.view.charts import Chart, Figure
 
 MOST_ROUNDS = 24
 """Rounds that are offered at once for what was clicked."""
@@ -27,11 +27,6 @@ MEANINGS = {
     "replayed exactly": "Worked out by running the policy again along the recorded text: what would have happened.",
     "estimated": "From measured costs of single forwards, or from recorded probabilities: what is likely.",
 }
-
-
-def theme() -> Theme:
-    """The theme that the browser shows."""
-    return st.context.theme.type or "light"
 
 
 def origin_badge(origin: Origin) -> None:

@@ -7,6 +7,7 @@ import streamlit as st
 
 from app_pages.record.watch import plain, polled
 from app_pages.shared.charts import origin_badge
+from app_pages.shared.look import emphasis
 from app_pages.shared.recording import TREE_PAGE, go_to
 from app_pages.tree.shown import Shown
 from treegraft.analysis.text import RUNNING_TEXT, visible
@@ -188,7 +189,7 @@ def show_branch_run(shown: Shown, work: LiveRun) -> None:
     st.text(f"Recorded: {now.rounds} rounds, {now.tokens} tokens, in {name_of(now.path)}.")
     st.text("\u2026" + visible(now.run.text, keep=RUNNING_TEXT))
     with st.container(horizontal=True):
-        if st.button("Open the branch", key="open_branch", type="primary", icon=":material/account_tree:"):
+        if st.button("Open the branch", key="open_branch", type=emphasis(), icon=":material/account_tree:"):
             go_to(TREE_PAGE, {"trace": name_of(now.path)})
         if st.button("Compare with this run", key="compare_branch", icon=":material/compare:"):
             go_to(COMPARE_PAGE, {"trace": origin, "with": name_of(now.path)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from app_pages.shared.charts import theme
+from app_pages.shared.look import theme
 from app_pages.tree.shown import Shown
 from treegraft.view.export import node_rows
 from treegraft.view.figure import tree_figure

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app_pages.shared.charts import chart, theme
+from app_pages.shared.charts import chart
+from app_pages.shared.look import theme
 from app_pages.tree.shown import Shown, lead_to
 from treegraft.analysis.inspection import Check, attention, broken, caches, checks
 from treegraft.trace import Run

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app_pages.shared.charts import chart, origin_badge, theme
+from app_pages.shared.charts import chart, origin_badge
+from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened
 from app_pages.what_if.controls import limits
 from app_pages.what_if.replays import Replays

@@ -12,6 +12,7 @@ import streamlit as st
 from app_pages.record.watch import polled
 from app_pages.record.words import plain
 from app_pages.shared.charts import origin_badge
+from app_pages.shared.look import emphasis
 from app_pages.shared.recording import TREE_PAGE, Opened, go_to
 from app_pages.what_if.replays import Replays
 from treegraft.analysis.agreement import first_difference
@@ -38,7 +39,7 @@ def show_real(opened: Opened, found: Replays, changed: Mapping[str, Any], profil
     st.text(f"Decodes the prompt of this recording again with {settings}, and records it.")
     if profile != AS_MEASURED:
         st.caption("The machine takes the time that it takes: the prediction below is for costs as measured.")
-    if st.button("Run it for real", type="primary", icon=":material/play_arrow:",
+    if st.button("Run it for real", type=emphasis(), icon=":material/play_arrow:",
                  disabled=work is not None and work.snapshot().is_live):
         begin(opened, found, changed, known)
         st.rerun(scope="fragment")

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import streamlit as st
 
-from app_pages.shared.charts import chart, origin_badge, theme
+from app_pages.shared.charts import chart, origin_badge
+from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened
 from treegraft.analysis.temperature import Expected, expected_accepted
 from treegraft.trace import Run

@@ -172,7 +172,7 @@ def test_odd_runs_are_no_errors(folder, part):
 
 def test_a_decision_leads_to_its_event_in_the_tree(monkeypatch):
     gone = []
-    monkeypatch.setattr("pages.shared.recording.go_to", lambda page, address: gone.append(address))
+    monkeypatch.setattr("app_pages.shared.recording.go_to", lambda page, address: gone.append(address))
     app = opened(trace="treegraft", round="2", layer="3")
     run = treegraft.open(DEMOS / "treegraft.jsonl.zst").runs[0]
     app.button(key="decision in tree").click().run()
