@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app_pages.shared.demos import offer_demos
 from treegraft.trace import Run
 from treegraft.view.labels import name
-from treegraft.view.library import title_of, traces
 
 DEMOS = ("scheduler", "treegraft")
 """Bundled recordings that have everything this page shows."""
@@ -30,14 +30,6 @@ def lacking(reason: str) -> None:
     with st.container(border=True):
         st.text(reason)
         st.text("To see it, open a recording that has it:")
-        with st.container(horizontal=True):
-            for demo in DEMOS:
-                if demo in traces():
-                    st.button(f"Open the demo {title_of(demo)}", key=f"open {demo}", on_click=choose, args=(demo,))
+        offer_demos(DEMOS)
         st.text("Or record one:")
         st.code(RECORD, language="bash", wrap_lines=True)
-
-
-def choose(demo: str) -> None:
-    """Make a demo the chosen recording."""
-    st.session_state.trace = demo

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from app_pages.shared.demos import offer_demos
 from app_pages.shared.recording import Opened
 from app_pages.what_if.temperature import show_temperature
 from treegraft.view.labels import name
-from treegraft.view.library import title_of, traces
 
 DEMOS = ("eagle2", "graft", "treegraft", "repetition")
 """Bundled recordings that can be replayed."""
@@ -20,10 +20,7 @@ def cannot_replay(opened: Opened, problem: str) -> None:
         st.text("This recording cannot be replayed under other settings:")
         st.text(problem)
         st.text("To try this page, open a recording that can:")
-        with st.container(horizontal=True):
-            for demo in DEMOS:
-                if demo in traces():
-                    st.button(f"Open the demo {title_of(demo)}", key=f"open {demo}", on_click=choose, args=(demo,))
+        offer_demos(DEMOS)
         if opened.run.header.decoding.temperature == 0:
             st.text("Or record this one again, with what the drafters would have said elsewhere:")
             st.code(f"treegraft record --policy {policy} --level dense --prompt \"...\" --out again.jsonl.zst",
@@ -31,8 +28,3 @@ def cannot_replay(opened: Opened, problem: str) -> None:
     if opened.run.header.decoding.temperature == 0:
         st.subheader("Temperature", anchor=False)
         show_temperature(opened)
-
-
-def choose(demo: str) -> None:
-    """Make a demo the chosen recording."""
-    st.session_state.trace = demo
