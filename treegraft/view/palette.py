@@ -9,7 +9,7 @@ PAGE = {"light": "#fcfbf8", "dark": "#101614"}
 """Backgrounds of the app's own themes, as in `.streamlit/config.toml`."""
 
 COLORS = {
-    "light": {"ink": "#1a2421", "accepted": "#0b6e5e", "rejected": "#cc3f08", "unreached": "#878f95",
+    "light": {"ink": "#0f1815", "accepted": "#0b6e5e", "rejected": "#cc3f08", "unreached": "#878f95",
               "pruned": "#8a9195", "discarded": "#9a6700", "bonus": "#6f3fc9", "neutral": "#5c6a70",
               "accent": "#1f66d1", "graft0": "#6a5a00", "graft1": "#a50d8c"},
     "dark": {"ink": "#e6ece8", "accepted": "#48d8c8", "rejected": "#ff8550", "unreached": "#7c8783",
