@@ -6,8 +6,8 @@ import streamlit as st
 
 from app_pages.shared.demos import offer_demos
 from app_pages.shared.recording import Opened
+from app_pages.what_if.command import command
 from app_pages.what_if.temperature import show_temperature
-from treegraft.view.labels import name
 
 DEMOS = ("eagle2", "graft", "treegraft", "repetition")
 """Bundled recordings that can be replayed."""
@@ -15,7 +15,6 @@ DEMOS = ("eagle2", "graft", "treegraft", "repetition")
 
 def cannot_replay(opened: Opened, problem: str) -> None:
     """Say why, how to record it so that it can be replayed, and which bundled recordings can."""
-    policy = name(opened.run.header.policy.name)
     with st.container(border=True):
         st.text("This recording cannot be replayed under other settings:")
         st.text(problem)
@@ -23,8 +22,7 @@ def cannot_replay(opened: Opened, problem: str) -> None:
         offer_demos(DEMOS)
         if opened.run.header.decoding.temperature == 0:
             st.text("Or record this one again, with what the drafters would have said elsewhere:")
-            st.code(f"treegraft record --policy {policy} --level dense --prompt \"...\" --out again.jsonl.zst",
-                    language="bash", wrap_lines=True)
+            st.code(command(opened.run.header, {}, "dense"), language="bash", wrap_lines=True)
     if opened.run.header.decoding.temperature == 0:
         st.subheader("Temperature", anchor=False)
         show_temperature(opened)

@@ -14,13 +14,14 @@ from app_pages.record.words import plain
 from app_pages.shared.charts import origin_badge
 from app_pages.shared.look import emphasis
 from app_pages.shared.recording import TREE_PAGE, Opened, go_to
+from app_pages.what_if.command import command
 from app_pages.what_if.replays import Replays
 from treegraft.analysis.agreement import first_difference
 from treegraft.analysis.cost_profile import CostProfile
 from treegraft.analysis.whatif import Replay, WhatIf, change
 from treegraft.analysis.whatif_numbers import tokens_per_second
 from treegraft.branch import BranchError, drafters_of, sampling_of, why_not
-from treegraft.live import LiveRun, Request, Worker
+from treegraft.live import LiveRun, Request, Snapshot, Worker
 from treegraft.settings import SettingError
 from treegraft.trace import Run
 from treegraft.view.library import name_of
@@ -33,16 +34,16 @@ def show_real(opened: Opened, found: Replays, changed: Mapping[str, Any], profil
     if why := why_not(header) or ("" if header.prompt.messages else "Only the prompt's tokens are recorded, not the "
                                   "conversation, so it cannot be asked again here."):
         st.info(plain(why))
+        st.text("Where the models are, this records it from the command line:")
+        st.code(command(header, changed, header.level), language="bash", wrap_lines=True)
         return
     work: LiveRun | None = st.session_state.get("real run")
     settings = ", ".join(f"{name} {value}" for name, value in changed.items()) or "the recorded settings"
     st.text(f"Decodes the prompt of this recording again with {settings}, and records it.")
     if profile != AS_MEASURED:
         st.caption("The machine takes the time that it takes: the prediction below is for costs as measured.")
-    if st.button("Run it for real", type=emphasis(), icon=":material/play_arrow:",
-                 disabled=work is not None and work.snapshot().is_live):
-        begin(opened, found, changed, known)
-        st.rerun(scope="fragment")
+    st.button("Run it for real", type=emphasis(), icon=":material/play_arrow:", on_click=begin,
+              args=(opened, found, changed, known), disabled=work is not None and work.snapshot().is_live)
     if problem := st.session_state.pop("real problem", ""):
         st.error(plain(problem))
     if work is not None and st.session_state["real of"] == opened.key:
@@ -88,14 +89,22 @@ def show_work(work: Worker, live: bool) -> None:
         st.rerun()
     if now.is_live:
         with st.container(horizontal=True, vertical_alignment="center"):
-            waiting = f"Another session is decoding: you are number {now.ahead} in the queue." if now.ahead else (
-                f"{now.stage.capitalize()} …" if now.state == "loading" else f"{now.tokens} tokens so far …")
-            st.text(waiting, width="stretch")
+            st.text(progress(now), width="stretch")
             st.button("Stop", icon=":material/stop:", on_click=work.stop, disabled=work.is_stopping, key="stop real")
     elif now.state == "failed":
         st.error(plain(now.error))
     elif now.run and now.path:
         show_outcome(now.run, now.path)
+
+
+def progress(now: Snapshot) -> str:
+    """What a live run is at."""
+    if now.ahead:
+        return f"Another session is decoding: you are number {now.ahead} in the queue."
+    if now.state == "loading":
+        return f"{now.stage.capitalize()} …"
+    return (f"{now.tokens} tokens; the drafters are asked what replays need …" if now.state == "probing"
+            else f"{now.tokens} tokens so far …")
 
 
 def show_outcome(run: Run, path: Path) -> None:

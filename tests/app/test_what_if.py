@@ -8,9 +8,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import treegraft
+from app_pages.what_if import real
 from treegraft.analysis.cost_profile import CostProfile, plain_milliseconds
 from treegraft.analysis.whatif import WhatIf, change
 from treegraft.analysis.whatif_numbers import tokens_per_second
+from treegraft.live import Snapshot
 from treegraft.view.library import DEMOS
 
 PAGE = Path(__file__).parents[2] / "app_pages" / "what_if" / "page.py"
@@ -94,3 +96,41 @@ def test_every_view_opens(name, view):
     assert not app.exception
     if view == "Trees":
         assert len(app.get("bidi_component")) == 2
+
+
+def test_without_the_models_it_shows_the_command():
+    app = opened("eagle2", set="budget:16")
+    app.segmented_control(key="what if view").set_value("Run it for real").run()
+    assert "--set budget=16 --set top_k=10" in app.code[0].value
+    assert "--level dense" in app.code[0].value
+
+
+class Recorded:
+    """Stands in for a live run that has ended as the demo did."""
+
+    def __init__(self, request) -> None:
+        self.request = request
+
+    def start(self) -> Recorded:
+        return self
+
+    def snapshot(self) -> Snapshot:
+        path = DEMOS / "eagle2.jsonl.zst"
+        return Snapshot(state="finished", run=treegraft.open(path).runs[0], path=path)
+
+
+def test_a_run_for_real_asks_for_the_settings_and_stands_beside_the_prediction(monkeypatch):
+    monkeypatch.setattr(real, "why_not", lambda header: "")
+    monkeypatch.setattr(real, "LiveRun", Recorded)
+    app, whatif = opened("eagle2", set="budget:6"), whatif_of("eagle2")
+    app.segmented_control(key="what if view").set_value("Run it for real").run()
+    next(button for button in app.button if button.label == "Run it for real").click().run()
+    assert not app.exception
+    request, header = app.session_state["real run"].request, whatif.run.header
+    assert (request.policy.budget, request.prompt, request.level) == (6, header.prompt.messages, header.level)
+    found = app.dataframe[-1].value.set_index("")
+    guess, recorded = whatif.replay(change(whatif.policy, budget=6)), whatif.replay()
+    assert found.loc["tau", "predicted"] == guess.tau != found.loc["tau", "outcome"] == recorded.tau
+    assert (found.loc["rounds", "predicted"], found.loc["rounds", "outcome"]) == (
+        len(guess.rounds), len(recorded.rounds))
+    assert any("token for token" in text.value for text in app.text)
