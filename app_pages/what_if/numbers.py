@@ -41,7 +41,8 @@ def summary_of(_run: Run, key: str) -> Summary:
 
 def show_numbers(opened: Opened, found: Replays, changed: Mapping[str, Any], profile: CostProfile) -> bool:
     """The numbers under the changed settings; False, with the reason, where they cannot be known."""
-    after = found.under(changed)
+    with st.spinner("Replaying …"):
+        after = found.under(changed)
     if not isinstance(after, Replay):
         st.warning("These settings cannot be replayed, so their numbers cannot be known from this recording:")
         st.text(after)

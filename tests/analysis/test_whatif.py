@@ -10,7 +10,7 @@ from treegraft.analysis.costs import microseconds
 from treegraft.analysis.known import output_logprobs
 from treegraft.analysis.recorded import NotRecorded
 from treegraft.analysis.whatif import WhatIf, change, policy_of
-from treegraft.policies import Chain, Eagle2, TreeGraft
+from treegraft.policies import Chain, Eagle2, Lookup, TreeGraft
 from treegraft.scheduler.choices import every_choice
 from treegraft.settings import SettingError
 from treegraft.trace import records
@@ -96,6 +96,16 @@ def test_dense_recordings_of_what_a_scheduler_chose(threshold):
     policy = change(POLICY, threshold=threshold)
     run = recorded(("eagle3", "strong"), PROMPTS[0], policy, level="dense", scheduler=made_scheduler()).run
     same_rounds(WhatIf(run).replay(), run)
+
+
+def test_copies_are_grown_once_for_all_budgets():
+    run = recorded(["lookup"], PROMPTS[1], Lookup(top_k=2, budget=20)).run
+    whatif = WhatIf(run)
+    for budget in (20, 12, 4, 1):
+        live = recorded(["lookup"], PROMPTS[1], Lookup(top_k=2, budget=budget)).run
+        same_rounds(whatif.replay(Lookup(top_k=2, budget=budget)), live)
+    assert len(whatif._grown) <= len(run.output)
+    assert len(live.rounds) > len(run.rounds)
 
 
 def test_scores_of_generated_text_are_replayed():

@@ -18,6 +18,7 @@ class Lookup(Policy):
 
     name = "lookup"
     roles = (Role("drafter", "copies from the context", scores_tokens=False, kinds=("lookup",)),)
+    reranks = True
 
     budget: int = setting(63, "Drafted nodes that the target verifies in a round.", low=1, high=1023)
     top_k: int = setting(10, "Next tokens that a node must know to be expanded further.", low=1, high=64)
