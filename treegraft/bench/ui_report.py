@@ -44,5 +44,5 @@ def grid(found: Sequence[Measured]) -> Grid:
         "Median (quartiles). A step of the player counts until scripts have run and the page is laid out again.",
         f"The large trace has {LARGE / 1e6:.0f} MB, uncompressed. Its memory is what a fresh process grows by until "
         "the first window of trees is drawn, over the size of the file.",
-        f"The replays run the policy `lookup` along {ROUNDS} tokens under one budget after another; nothing is known "
-        "from earlier ones."))
+        f"The replays run the policy `lookup` along {ROUNDS} tokens under one budget after another; the first one "
+        "grows the trees, which serve the others."))
