@@ -26,6 +26,14 @@ function fill(made, attributes, children) {
   return made;
 }
 
+// Fills a box unless it holds the same already: what is left alone needs no layout. For parts that nothing listens to.
+function refill(box, ...parts) {
+  const made = fill(box.cloneNode(), {}, ...parts);
+  if (!made.isEqualNode(box)) box.replaceChildren(...made.childNodes);
+}
+
+const tenth = (pixels) => Math.round(pixels * 10) / 10;
+
 const nats = (units) => (units / NATS).toFixed(2).replace("-", "−");
 
 const bareScore = (units) => (units === null ? "none" : nats(units));

@@ -96,11 +96,12 @@ class Live {
   draw() {
     const round = this.view.rounds[0], { clientWidth, clientHeight } = this.stage;
     this.drawnWidth = clientWidth;
-    this.scene = new Scene(this.view, round, { opened: new Set(), allLabels: false, width: clientWidth - 2,
+    this.canvas ||= new Canvas();
+    this.scene = new Scene(this.view, round, this.canvas, { opened: new Set(), allLabels: false, width: clientWidth - 2,
       height: clientHeight - 2, best: clientWidth < 560 ? 4 : 8, measure: (words) => this.measure(words) });
     this.scene.svg.setAttribute("aria-label", plain(sentence(this.view, round.say)));
     this.scene.show(round.events.length - 1);
-    this.stage.replaceChildren(this.scene.svg);
+    if (this.scene.svg.parentNode !== this.stage) this.stage.replaceChildren(this.scene.svg);
     this.stage.scrollTop = this.middle() - this.stage.clientHeight / 2;
   }
 

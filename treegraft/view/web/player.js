@@ -64,7 +64,7 @@ class Player {
     part("stage", { tabindex: 0, role: "group", "aria-label": "Draft tree" });
     part("table", { hidden: true });
     part("ribbonbox", { hidden: true });
-    part("side", { role: "complementary", "aria-label": "Details" });
+    part("side", { role: "complementary", "aria-label": "Details" }).append(part("sheetbox"), part("legendbox"));
     part("tip", { role: "tooltip", hidden: true });
     part("toast", { role: "status" });
     part("said", { "aria-live": "polite" });
@@ -150,7 +150,7 @@ class Player {
     this.ribbon = view.context ? new Ribbon(view.context) : null;
     this.ribbonbox.hidden = !view.context;
     this.ribbonbox.replaceChildren(...(this.ribbon ? [this.ribbon.root, this.ribbon.lines] : []));
-    this.scene = this.shownRound = null;
+    this.scene = this.shownRound = this.track = null;
     this.root.style.setProperty("--tg-tallest", `${Math.round(tallest(view))}px`);
     const at = this.wish || start || (same ? this.at : {});
     this.wish = null;
@@ -162,7 +162,7 @@ class Player {
 
   empty() {
     this.stage.replaceChildren(element("p", { class: "tg-quiet" }, "This recording has no rounds yet."));
-    this.side.replaceChildren();
+    for (const box of [this.sheetbox, this.legendbox]) box.replaceChildren();
     this.seekRow.hidden = this.ribbonbox.hidden = true;
     for (const box of [this.textbox, this.roundbox, this.eventbox, this.summary, this.story, this.event, this.table]) box.replaceChildren();
   }
@@ -210,6 +210,7 @@ class Player {
   }
 
   openEvents() {
+    if (this.track?.take?.(this.round)) return;
     this.track = new (this.listed ? EventList : EventTrack)(this.view, this.round, (event) => this.go(this.at.round, event));
     this.eventbox.replaceChildren(this.track.root);
   }
@@ -217,11 +218,12 @@ class Player {
   draw() {
     this.size ||= { width: this.stage.clientWidth, height: this.stage.clientHeight };
     const { width, height } = this.size;
-    this.scene = new Scene(this.view, this.round, {
+    this.canvas ||= new Canvas();
+    this.scene = new Scene(this.view, this.round, this.canvas, {
       opened: this.opened.get(this.at.round) || new Set(), allLabels: this.allLabels, width: width - 2,
       height: height - 2, best: width < 560 ? 6 : 16, measure: (text) => this.measure(text) });
     this.scene.svg.setAttribute("aria-label", plain(sentence(this.view, this.round.say)));
-    this.stage.replaceChildren(this.scene.svg);
+    if (this.scene.svg.parentNode !== this.stage) this.stage.replaceChildren(this.scene.svg);
     this.scene.find(this.finder.idsHere());
     if (!this.scene.byId.has(this.pinned)) this.revealPinned();
   }
@@ -320,9 +322,9 @@ class Player {
     this.said.textContent = item ? tipOf(this.view, this.round, item, this.at.event).map((part) => part.textContent ?? part).join("") : "";
     if (item) requestAnimationFrame(() => reveal(this.stage, item));
     const choose = (id, open) => this.choose(id, open);
-    const parts = item ? nodeSheet(this.view, this.round, item, choose)
-      : [...eventSheet(this.view, this.round, this.at.event, choose), ...(this.hooks.compact ? [] : legend(this.view, this.round))];
-    this.side.replaceChildren(...parts.filter(Boolean));
+    this.sheetbox.replaceChildren(...(item ? nodeSheet(this.view, this.round, item, choose)
+      : eventSheet(this.view, this.round, this.at.event, choose)).filter(Boolean));
+    refill(this.legendbox, item || this.hooks.compact ? [] : legend(this.view, this.round));
     for (const row of this.table.querySelectorAll("tbody tr")) {
       const own = row.dataset.id === `${this.pinned}`;
       row.classList.toggle("tg-self", own);
@@ -434,6 +436,7 @@ class Player {
     this.listed = !this.listed;
     this.root.classList.toggle("tg-listing", this.listed);
     this.listButton.setAttribute("aria-pressed", this.listed ? "true" : "false");
+    this.track = null;
     this.openEvents();
     this.show();
   }

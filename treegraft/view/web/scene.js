@@ -1,11 +1,13 @@
-// The picture of one round. It is built once; an event only changes classes, so nothing ever moves while it plays.
+// The picture of one round, drawn on a canvas that may have held another one. An event only changes classes, so nothing
+// ever moves while it plays.
 
 const RADIUS = 4.1;
 
 class Scene {
-  constructor(view, round, { opened, allLabels, width, height, best, measure }) {
+  constructor(view, round, canvas, { opened, allLabels, width, height, best, measure }) {
     this.view = view;
     this.round = round;
+    this.canvas = canvas;
     this.last = { prune: lastOf(round, "prune"), verify: lastOf(round, "verify"), accept: lastOf(round, "accept") };
     this.items = itemsOf(view, round, opened);
     this.byId = new Map(this.items.map((item) => [item.id, item]));
@@ -16,7 +18,7 @@ class Scene {
     this.width = Math.max(columns.width, width);
     this.height = rows.height;
     this.wall = round.wall ? this.drawWall(round.wall, columns) : null;
-    this.svg = this.draw();
+    this.draw();
   }
 
   place(item, rows, columns) {
@@ -29,19 +31,16 @@ class Scene {
   }
 
   draw() {
-    const edges = vector("g", { class: "tg-edges" });
-    const nodes = vector("g", { class: "tg-nodes" });
-    for (const item of this.items) {
-      if (item.parent !== null) item.edge = this.drawEdge(item);
-      nodes.append((item.mark = this.drawItem(item)));
-    }
+    this.canvas.begin(this.width, this.height, this.wall);
     const inFront = (item) => (item.fate === "accepted" ? 2 : item.fate === "pruned" || item.kind === "stub" ? 0 : 1);
-    const linked = this.items.filter((item) => item.edge).sort((one, other) => inFront(one) - inFront(other));
-    edges.append(...linked.map((item) => item.edge));
-    this.notes = vector("g", { class: "tg-notes" });
-    this.ring = vector("circle", { class: "tg-ring", r: RADIUS + 5.5, visibility: "hidden" });
-    return vector("svg", { class: "tg-tree", width: this.width, height: this.height, role: "img",
-      viewBox: `0 0 ${this.width} ${this.height}` }, this.wall, edges, this.ring, nodes, this.notes);
+    const linked = this.items.filter((item) => item.parent !== null).sort((one, other) => inFront(one) - inFront(other));
+    linked.forEach((item, place) => this.drawEdge(item, (item.edge = this.canvas.edge(place))));
+    this.items.forEach((item, place) => this.drawItem(item, (item.mark = this.canvas.mark(place))));
+    this.canvas.trim(this.items.length, linked.length);
+  }
+
+  get svg() {
+    return this.canvas.svg;
   }
 
   // A line behind the deepest tokens that were drafted when a gate said stop.
@@ -54,32 +53,27 @@ class Scene {
         stage ? `drafting stopped: ${short(stage, 12)}` : "drafting stopped"));
   }
 
-  drawEdge(item) {
+  drawEdge(item, edge) {
     const from = this.byId.get(item.parent);
     const middle = (from.columnEnd + item.x - item.radius) / 2;
     const end = item.x - item.radius - (item.kind === "stub" ? 4 : 0);
-    const bend = from.columnEnd > from.outlet ? `H${from.columnEnd.toFixed(1)}` : "";
-    const curve = `C${middle.toFixed(1)},${from.y.toFixed(1)} ${middle.toFixed(1)},${item.y.toFixed(1)}`;
+    const bend = from.columnEnd > from.outlet ? `H${tenth(from.columnEnd)}` : "";
+    const curve = `C${tenth(middle)},${tenth(from.y)} ${tenth(middle)},${tenth(item.y)}`;
     const logprob = item.kind === "node" ? this.round.q[item.node] : null;
     const dash = item.kind === "bonus" ? "1 4" : item.grafted ? GRAFT_DASH : DASHES[Math.max(item.drafter, 0) % DASHES.length];
-    return vector("path", {
-      d: `M${from.outlet.toFixed(1)},${from.y.toFixed(1)}${bend}${curve} ${end.toFixed(1)},${item.y.toFixed(1)}`,
+    edge.set({
+      d: `M${tenth(from.outlet)},${tenth(from.y)}${bend}${curve} ${tenth(end)},${tenth(item.y)}`,
       "stroke-dasharray": dash || undefined,
       "stroke-width": Math.max(edgeWidth(logprob), item.grafted ? 1.6 : 0).toFixed(2),
       style: item.fate === "accepted" ? `--w:${edgeWidth(logprob).toFixed(2)}px` : undefined,
     });
   }
 
-  drawItem(item) {
-    const group = vector("g", { transform: `translate(${item.x.toFixed(1)},${item.y.toFixed(1)})` });
-    if (item.kind !== "stub") {
-      const path = item.kind === "bonus" ? bonusPath(item.radius) : markerPath(item.drafter, item.radius);
-      group.append(vector("path", { class: "tg-mark", d: path }));
-    }
-    item.words = vector("text", { x: item.kind === "stub" ? 0 : item.radius + LABEL_GAP - 3, y: "0.34em" });
-    if (item.kind !== "stub" && item.label) writeLabel(item.words, item.label);
-    group.append(item.words);
-    return group;
+  drawItem(item, mark) {
+    const { kind, radius } = item;
+    mark.set({ transform: `translate(${tenth(item.x)},${tenth(item.y)})` });
+    mark.draw(kind === "stub" ? "" : kind === "bonus" ? bonusPath(radius) : markerPath(item.drafter, radius));
+    mark.write(kind === "stub" ? "" : item.label, kind === "stub" ? 0 : radius + LABEL_GAP - 3);
   }
 
   // What an item looks like after an event, as a list of classes.
@@ -109,7 +103,7 @@ class Scene {
       const looks = this.looks(item, number, marks);
       item.on = item.born <= number;
       if (item.kind === "stub" && item.on) this.count(item, number);
-      if (this.standing && item.on && item.node > 0) item.mark.style.setProperty("--score", this.standing[item.node].toFixed(2));
+      if (this.standing && item.on && item.node > 0) item.mark.set({ style: `--score:${this.standing[item.node].toFixed(2)}` });
       if (looks === item.looks) continue;
       item.looks = looks;
       this.paint(item);
@@ -130,11 +124,11 @@ class Scene {
     const notes = notesOf(this.round, number).map(([node, words]) => [this.byId.get(node), words]).filter(([item]) => item);
     const above = this.round.events[number]?.kind === "accept";
     const texts = notes.map(([item, words]) => vector("text", above
-      ? { x: (item.x - RADIUS - 2).toFixed(1), y: (item.y - RADIUS - 1).toFixed(1), "text-anchor": "end" }
-      : { x: (item.outlet + 3).toFixed(1), y: item.y.toFixed(1), dy: "0.34em" }, words));
+      ? { x: tenth(item.x - RADIUS - 2), y: tenth(item.y - RADIUS - 1), "text-anchor": "end" }
+      : { x: (item.outlet + 3).toFixed(1), y: tenth(item.y), dy: "0.34em" }, words));
     const pulses = walkOf(this.round, number).map((id) => this.byId.get(id)).filter(Boolean)
-      .map((item, turn) => vector("circle", { class: "tg-pulse", r: RADIUS + 6, cx: item.x.toFixed(1), cy: item.y.toFixed(1), style: `--turn:${turn}` }));
-    this.notes.replaceChildren(...pulses, ...texts);
+      .map((item, turn) => vector("circle", { class: "tg-pulse", r: RADIUS + 6, cx: tenth(item.x), cy: tenth(item.y), style: `--turn:${turn}` }));
+    this.canvas.notes.replaceChildren(...pulses, ...texts);
   }
 
   // Marks what a search found, null: nothing is searched for. A stub is marked for what is inside it.
@@ -143,32 +137,28 @@ class Scene {
       const hit = Boolean(ids) && (ids.has(item.id) || (item.inside || []).some((node) => ids.has(node)));
       if (hit === (item.hit || false)) continue;
       item.hit = hit;
-      item.bracket?.remove();
-      item.bracket = hit ? hitMark(item.kind === "stub" ? 9 : RADIUS + 4) : null;
-      if (hit) item.mark.append(item.bracket);
+      item.mark.bracket(hit ? hitMark(item.kind === "stub" ? 9 : RADIUS + 4) : null);
       this.paint(item);
     }
   }
 
   // A ring around a node of the frontier, a sign beside one whose score has changed.
   decorate(item) {
-    item.extra?.remove();
     const named = (names) => names.find((name) => item.looks.includes(`tg-${name}`));
     const ringed = named(["stayed", "joined", "left"]), moved = named(Object.keys(MOVES));
-    item.extra = ringed ? frontier(ringed, RADIUS + 3) : moved ? move(moved, { transform: `translate(${-RADIUS - 6},0)` }) : null;
-    if (item.extra) item.mark.prepend(item.extra);
+    item.mark.sign(ringed ? frontier(ringed, RADIUS + 3) : moved ? move(moved, { transform: `translate(${-RADIUS - 6},0)` }) : null);
   }
 
   // A stub says how many of its tokens were there.
   count(item, number) {
     const words = `+${item.births.filter((born) => born <= number).length}`;
-    if (words !== item.counted) item.words.textContent = item.counted = words;
+    item.mark.write(words, 0);
   }
 
   paint(item) {
     const classes = item.looks + (item.lit ? " tg-lit" : "") + (item.thread ? " tg-thread" : "") + (item.hit ? " tg-hit" : "");
-    item.mark.setAttribute("class", `tg-item ${classes}`);
-    if (item.edge) item.edge.setAttribute("class", `tg-edge ${classes}${item.grafted ? ` ${graftClass(item.drafter)}` : ""}`);
+    item.mark.set({ class: `tg-item ${classes}` });
+    item.edge?.set({ class: `tg-edge ${classes}${item.grafted ? ` ${graftClass(item.drafter)}` : ""}` });
   }
 
   lineage(id) {
@@ -186,8 +176,8 @@ class Scene {
   pin(id) {
     this.mark("thread", this.lineage(id));
     const item = this.byId.get(id);
-    this.ring.setAttribute("visibility", item ? "visible" : "hidden");
-    if (item) this.ring.setAttribute("transform", `translate(${item.x.toFixed(1)},${item.y.toFixed(1)})`);
+    this.canvas.ring.set({ visibility: item ? "visible" : "hidden" });
+    if (item) this.canvas.ring.set({ transform: `translate(${tenth(item.x)},${tenth(item.y)})` });
   }
 
   mark(flag, ids) {
@@ -196,7 +186,9 @@ class Scene {
       if ((item[flag] || false) === on) continue;
       item[flag] = on;
       this.paint(item);
-      if (!item.label && item.kind === "node") writeLabel(item.words, item.lit || item.thread ? short(item.text, 16) : "");
+      if (!item.label && item.kind === "node") {
+        item.mark.write(item.lit || item.thread ? short(item.text, 16) : "", item.radius + LABEL_GAP - 3);
+      }
     }
   }
 
@@ -212,9 +204,4 @@ class Scene {
     }
     return best;
   }
-}
-
-function writeLabel(target, text) {
-  target.replaceChildren(...labelParts(text).map((part) =>
-    vector("tspan", part.sign ? { class: "tg-sign" } : {}, part.text)));
 }
