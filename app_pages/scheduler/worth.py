@@ -10,6 +10,7 @@ import streamlit as st
 from app_pages.scheduler.missing import lacking
 from app_pages.scheduler.valued import Valued, valued
 from app_pages.shared.charts import chart, origin_badge
+from app_pages.shared.glossary import explain
 from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened
 from treegraft.analysis.decisions import Decision
@@ -42,10 +43,9 @@ def one_position(opened: Opened, known: Valued) -> None:
         return
     chart(value_tree(here, theme()), key=f"value tree of {opened.key}", reading=said,
           table=pd.DataFrame(state_rows(here)))
-    st.caption("From left to right: what was decided so far, a call above and a skip below. The number at a state is "
-               "what a call saves there, in milliseconds to the end of the text, if all later decisions are the best "
-               "ones; the number at an end is the tokens that the round brings. Times come from the measured cost of "
-               "each forward.")
+    explain("From left to right: what was decided so far, a call above and a skip below. The number at a state is what "
+            "a call saves there, in milliseconds to the end of the text, if all later decisions are the best ones; the "
+            "number at an end is the tokens that the round brings. Times come from the measured cost of each forward.")
 
 
 def choose(opened: Opened, places: int) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
-from app_pages.record.watch import plain
+from app_pages.shared.glossary import explain
 from app_pages.shared.recording import Opened, show_in_tree
 from treegraft.view.charts import Chart, Figure
 
@@ -55,7 +55,7 @@ def chart(figure: Figure, *, key: str, reading: str, table: pd.DataFrame, opened
 
     options: dict[str, Any] = {"on_select": keep, "selection_mode": "points"} if rounds else {}
     st.plotly_chart(figure, key=key, config={"displayModeBar": False}, alt=reading, theme=None, **options)
-    st.markdown(plain(reading))
+    explain(reading)
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Table", icon=":material/table:"):
             st.dataframe(table, hide_index=True)

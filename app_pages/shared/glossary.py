@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from treegraft.view.glossary import search
-from treegraft.view.lesson_html import glossary_html, lesson_html
+from treegraft.view.lesson_html import glossary_html, lesson_html, reading_html
 
 LONGEST = 80
 """Letters of a search."""
@@ -14,6 +14,11 @@ LONGEST = 80
 def text_with_terms(text: str) -> None:
     """A text of the program as paragraphs, its terms with their meanings."""
     st.html(lesson_html(text, st.context.theme.type or "light"))
+
+
+def explain(text: str) -> None:
+    """A sentence about what is to be seen, its terms with their meanings."""
+    st.html(reading_html(text, st.context.theme.type or "light"))
 
 
 @st.dialog("Glossary", width="medium")

@@ -9,7 +9,7 @@ import streamlit as st
 from app_pages.shared.recording import Opened, opened_recording, refuse
 from app_pages.tree.download import download_menu
 from app_pages.tree.origin import tell_branch
-from app_pages.tree.shown import shown_at, take_lead
+from app_pages.tree.shown import shown_at, wanted_place
 from treegraft.trace import Run, TraceError
 from treegraft.view.model import run_view
 from treegraft.view.player import player, wanted_round
@@ -39,7 +39,7 @@ def view_around(opened: Opened) -> dict:
 def show(opened: Opened) -> None:
     """Player, panel and downloads of one run; only this part runs again when the player asks for something."""
     view, panel = view_around(opened), st.session_state.get("panel")
-    go, wish = take_lead(opened.key)
+    go, wish = wanted_place(opened.key)
     place = player(view, name=opened.key, link=opened.link, follow=panel is not None, go=go, wish=wish)
     shown = shown_at(opened, view, place)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):

@@ -11,7 +11,7 @@ import streamlit as st
 from app_pages.shared.recording import Opened
 from treegraft.trace import Run, TracedRound
 from treegraft.view.labels import label
-from treegraft.view.player import Place
+from treegraft.view.player import Place, fulfilled
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,14 @@ def lead(key: str, place: Place) -> None:
     st.session_state.lead = (key, place, uuid4().hex)
 
 
-def take_lead(key: str) -> tuple[Place | None, str]:
-    """Where the player of the run `key` is to go, and the wish's name; a wish is taken once."""
-    wanted, place, wish = st.session_state.pop("lead", ("", None, ""))
-    return (place, wish) if wanted == key else (None, "")
+def wanted_place(key: str) -> tuple[Place | None, str]:
+    """Where the player of the run `key` is to go, and the wish's name, until it has told that it went: the run of the
+    script that a click starts may be cut short by another one, so a wish that was only sent may be lost."""
+    wanted, place, wish = st.session_state.get("lead", ("", None, ""))
+    if wanted != key or fulfilled(key) == wish:
+        st.session_state.pop("lead", None)
+        return None, ""
+    return place, wish
 
 
 def lead_to(shown: Shown, name: str, place: Place, *, key: str, **options: Any) -> None:

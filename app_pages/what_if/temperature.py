@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from app_pages.shared.charts import chart, origin_badge
+from app_pages.shared.glossary import explain
 from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened
 from treegraft.analysis.temperature import Expected, expected_accepted
@@ -39,4 +40,4 @@ def show_temperature(opened: Opened) -> None:
     chart(temperature_figure(expected, accepted, theme()), key="what if temperature", table=rows,
           reading=f"At temperature 1 these trees would have {expected.low[one]:.2f} tokens accepted a round on "
                   f"average; greedy decoding accepted {accepted:.2f} (measured).")
-    st.caption(" ".join(ASSUMED.split()))
+    explain(" ".join(ASSUMED.split()))

@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 from app_pages.shared.charts import origin_badge
+from app_pages.shared.glossary import explain
 from app_pages.shared.recording import Opened
 from app_pages.what_if.replays import Replays
 from treegraft.analysis.recorded import NotRecorded
@@ -39,5 +40,5 @@ def show_trees(opened: Opened, found: Replays, changed: Mapping[str, Any]) -> No
             return
         player(run_view(run), name=f"{opened.key}/{number}/{sorted(changed.items())}", compact=True,
                key="replayed tree")
-    st.caption("Both trees stand at the same place of the text. In the replayed one, the target's probabilities are "
-               "known along the text alone, for tokens among its recorded best ones; it has no times.")
+    explain("Both trees stand at the same place of the text. In the replayed one, the target's probabilities are known "
+            "along the text alone, for tokens among its recorded best ones; it has no times.")

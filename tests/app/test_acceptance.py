@@ -115,9 +115,8 @@ def test_readings_hold_no_markup(folder):
     write_runs(folder / "markup.jsonl", run)
     app = opened("Who proposed it", trace="markup")
     assert not app.exception
-    texts = [text.value for text in app.markdown]
-    assert any("\\*\\*bold\\*\\*" in text for text in texts)
-    assert not any("**bold**" in text or "[link](x)" in text for text in texts)
+    assert any("**bold** [link](x)" in text.proto.body for text in app.get("html"))
+    assert not any("**bold**" in text.value or "[link](x)" in text.value for text in app.markdown)
 
 
 def test_choosing_a_bar_offers_its_rounds(folder):

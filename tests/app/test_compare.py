@@ -42,7 +42,8 @@ def visited(**parameters: str | list[str]) -> AppTest:
 def shown(app: AppTest) -> list[tuple[int, object]]:
     """Round and node that each player was led to."""
     data = [json.loads(one.proto.json) for one in app.get("bidi_component")]
-    return [(one["go"]["round"], one["go"]["node"]) for one in data if one.get("go")]
+    led = [json.loads(one["go"]) for one in data if "go" in one]
+    return [(go["round"], go["node"]) for go in led if go]
 
 
 def said(app: AppTest) -> str:

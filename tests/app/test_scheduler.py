@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from pathlib import Path
 from random import Random
 
@@ -51,7 +53,8 @@ def tiny(level: str = "exhaustive", new_tokens: int = 8, scheduler: bool = True,
 
 
 def texts(app: AppTest) -> str:
-    return "\n".join(one.value for one in (*app.text, *app.caption, *app.markdown))
+    told = [html.unescape(re.sub("<[^>]*>", "", one.proto.body)) for one in app.get("html")]
+    return "\n".join([*told, *(one.value for one in (*app.text, *app.caption, *app.markdown))])
 
 
 def metrics(app: AppTest) -> dict[str, str]:

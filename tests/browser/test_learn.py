@@ -65,8 +65,9 @@ def test_a_click_in_the_tree_answers_wrong_and_right(page, app, eagle2):
     expect(check).to_be_disabled()
     for item, verdict in ((".tg-accepted", "Not so"), (".tg-rejected", "Right")):
         page.locator(f".tg-item{item} > .tg-mark").first.click()
-        expect(check).to_be_enabled()
-        expect(page.get_by_text(re.compile(r"^Node \d+ is chosen"))).to_be_visible()
+        number = re.search(r"node (\d+)", chosen(page).inner_text())[1]
+        expect(page.get_by_text(f"Node {number} is chosen.")).to_be_visible()
+        expect(page.get_by_text("Not so", exact=True)).to_have_count(0)
         check.click()
         expect(page.get_by_text(verdict, exact=True)).to_be_visible()
         expect(page.locator(".tg-lesson .tg-fact", has_text=favourite).first).to_be_visible()

@@ -15,6 +15,7 @@ BOLD = re.compile(r"\*\*(.+?)\*\*")
 
 STYLE = """<style>
 .tg-lesson p {{ position: relative; margin: 0 0 0.8em; font-size: 1.05rem; line-height: 1.6; overflow-wrap: anywhere; }}
+.tg-lesson.tg-reading p {{ margin: 0; font-size: 0.95rem; line-height: 1.5; }}
 .tg-lesson b.tg-fact {{ font-weight: 600; unicode-bidi: isolate; }}
 .tg-lesson abbr {{ text-decoration: underline dotted {quiet}; text-underline-offset: 3px; cursor: help; }}
 .tg-lesson abbr:focus-visible {{ outline: 2px solid {accent}; outline-offset: 2px; border-radius: 2px; }}
@@ -34,6 +35,11 @@ def lesson_html(text: str, theme: str) -> str:
     return _page("".join(f"<p>{_paragraph(part, told)}</p>" for part in text.split("\n\n")), theme)
 
 
+def reading_html(text: str, theme: str) -> str:
+    """A sentence about a chart; it may name what a recording named, so nothing in it becomes markup but its terms."""
+    return _page(f"<p>{marked(text)}</p>", theme, "tg-lesson tg-reading")
+
+
 def glossary_html(terms: Mapping[str, str], theme: str) -> str:
     """Terms and their meanings as a list."""
     rows = (f"<dt>{html.escape(term)}</dt><dd>{html.escape(means)}</dd>" for term, means in terms.items())
@@ -47,7 +53,7 @@ def _paragraph(text: str, told: set[str]) -> str:
         for place, part in enumerate(words)))
 
 
-def _page(inner: str, theme: str) -> str:
+def _page(inner: str, theme: str, kind: str = "tg-lesson") -> str:
     colors = COLORS[theme]
     style = STYLE.format(ink=colors["ink"], quiet=colors["neutral"], accent=colors["accent"], page=PAGE[theme])
-    return f'{style}<div class="tg-lesson">{inner}</div>'
+    return f'{style}<div class="{kind}">{inner}</div>'

@@ -37,10 +37,16 @@ def player(view: dict[str, Any], *, name: str, link: dict[str, str | None] | Non
     its events and words alone, and hears keys only while it has the focus. A window that the player asks for is in
     `wanted_round(name, key)` in the next run of the script.
     """
-    data = {"view": msgspec.json.encode(view).decode(), "key": name, "link": link, "follow": follow, "compact": compact,
+    data = {"view": view, "key": name, "link": link, "follow": follow, "compact": compact,
             "go": {**asdict(go), "wish": wish} if go else None}
-    result = _component(key=key, data=data, on_at_change=_nothing, on_window_change=_nothing)
+    result = _component(key=key, data=packed(data), on_at_change=_nothing, on_window_change=_nothing)
     return _place(result.at, name)
+
+
+def packed(data: dict[str, Any]) -> dict[str, str]:
+    """Each entry as JSON: in anything but texts Streamlit looks for tables, by pandas and pyarrow, and the
+    first visitor would wait for them."""
+    return {name: msgspec.json.encode(value).decode() for name, value in data.items()}
 
 
 def wanted_round(name: str, key: str = "player") -> int | None:
@@ -48,6 +54,12 @@ def wanted_round(name: str, key: str = "player") -> int | None:
     wanted = (st.session_state.get(key) or {}).get("window") or {}
     first = wanted.get("first")
     return first if wanted.get("key") == name and isinstance(first, int) else None
+
+
+def fulfilled(name: str, key: str = "player") -> str | int | None:
+    """The last `wish` that the player of the run `name` went to, as far as it is known."""
+    at = (st.session_state.get(key) or {}).get("at") or {}
+    return at.get("wish") if at.get("key") == name else None
 
 
 def _nothing() -> None:

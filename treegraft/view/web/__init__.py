@@ -11,8 +11,8 @@ from treegraft.view.palette import css_variables
 HTML = '<div class="tg-root"></div>'
 """What the script draws into."""
 
-PARTS = ("base", "marks", "arrange", "stages", "canvas", "scene", "text", "tracks", "words", "eventlist", "search", "finder",
-         "table", "ribbon", "sheet", "acceptsheet", "stagesheet", "save", "keys", "place", "player")
+PARTS = ("base", "marks", "arrange", "stages", "canvas", "scene", "text", "tracks", "words", "eventlist", "search",
+         "finder", "table", "ribbon", "sheet", "acceptsheet", "stagesheet", "save", "keys", "place", "player")
 
 
 @cache

@@ -2,11 +2,13 @@
 
 const mounted = new WeakMap();
 
-export default function ({ data, parentElement, setStateValue }) {
+export default function ({ data: packed, parentElement, setStateValue }) {
   const root = parentElement.querySelector(".tg-root");
   const known = mounted.get(root);
-  const fresh = !known || known.data.view !== data.view || known.data.key !== data.key;
-  const view = fresh ? { ...JSON.parse(data.view), key: data.key } : null;
+  const { view: text, ...rest } = packed;
+  const data = { ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, JSON.parse(value)])), text };
+  const fresh = !known || known.data.text !== text || known.data.key !== data.key;
+  const view = fresh ? { ...JSON.parse(text), key: data.key } : null;
   if (known) {
     const { handle } = known;
     known.data = data;
@@ -22,7 +24,7 @@ export default function ({ data, parentElement, setStateValue }) {
       start: data.link ? placeOf(new URLSearchParams(window.location.search)) : {},
       place: (at) => {
         if (state.data.link) writePlace({ ...state.data.link, ...at });
-        if (state.data.follow) setStateValue("at", { key: state.data.key, ...at });
+        if (state.data.follow) setStateValue("at", { key: state.data.key, wish: state.obeyed, ...at });
       },
       window: (first) => setStateValue("window", { key: state.data.key, first }),
       save: data.link ? [{ label: "Copy link", act: (player) => copyLink(player) }] : [],
