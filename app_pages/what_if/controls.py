@@ -23,6 +23,7 @@ UNBOUNDED = 200.0
 LONGEST = 24
 """Characters of a recorded text that stand in a label."""
 
+COSTS = ("what if target", "what if drafters")
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 
 
@@ -119,9 +120,24 @@ def choose_costs() -> CostProfile:
     def times(factor: float) -> str:
         return "as measured" if factor == 1 else f"{factor:g} times as long"
 
+    follow_costs()
     with st.container(horizontal=True):
-        target = st.selectbox("A forward of the target takes", FACTORS, FACTORS.index(1.0), format_func=times,
-                              key="what if target", help="The measured curve of the target, stretched.")
-        drafters = st.selectbox("A forward of a drafter takes", FACTORS, FACTORS.index(1.0), format_func=times,
-                                key="what if drafters", help="The measured curves of all drafters, stretched.")
+        target = st.selectbox("A forward of the target takes", FACTORS, format_func=times, key=COSTS[0],
+                              persist_state="session", help="The measured curve of the target, stretched.")
+        drafters = st.selectbox("A forward of a drafter takes", FACTORS, format_func=times, key=COSTS[1],
+                                persist_state="session", help="The measured curves of all drafters, stretched.")
+    if (target, drafters) != (1.0, 1.0):
+        st.query_params["costs"] = f"{target:g},{drafters:g}"
+    elif "costs" in st.query_params:
+        del st.query_params["costs"]
     return CostProfile(target, drafters)
+
+
+def follow_costs() -> None:
+    """Take the costs that the address names when one comes to the page; those on offer, the rest is left out."""
+    if COSTS[0] in st.session_state:
+        return
+    offered = {f"{factor:g}": factor for factor in FACTORS}
+    linked = st.query_params.get("costs", "").split(",")
+    for place, key in enumerate(COSTS):
+        st.session_state[key] = offered.get(linked[place], 1.0) if len(linked) == len(COSTS) else 1.0

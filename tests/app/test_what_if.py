@@ -80,6 +80,19 @@ def test_a_slower_target_changes_speeds_alone():
     assert shown(app)["tau"] == expected(whatif)["tau"]
 
 
+def test_a_link_keeps_the_costs_and_only_those_on_offer():
+    app = opened("eagle2", costs="4,0.5")
+    assert shown(app) == expected(whatif_of("eagle2"), CostProfile(target=4.0, drafters=0.5))
+    app.selectbox(key="what if target").set_value(2.0).run()
+    assert app.query_params["costs"] == "2,0.5"
+    app.selectbox(key="what if target").set_value(1.0)
+    app.selectbox(key="what if drafters").set_value(1.0).run()
+    assert "costs" not in app.query_params
+    for nonsense in ("1e9,1", "2", "nan,2", "2,2,2"):
+        assert shown(opened("eagle2", costs=nonsense)) == expected(
+            whatif_of("eagle2"), CostProfile(drafters=2.0 if nonsense == "nan,2" else 1.0))
+
+
 def test_what_cannot_be_known_is_said():
     app = opened("eagle2", set="top_k:12")
     assert "cannot be replayed" in app.warning[0].value

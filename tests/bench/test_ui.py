@@ -34,8 +34,9 @@ def test_the_long_run_can_be_replayed_and_copies_something(tmp_path):
 
 
 def test_limits_are_told_from_what_was_measured():
-    found = [ui.Measured("fast", spread([1.0, 2.0, 3.0]), "ms", 2), ui.Measured("slow", spread([3.0]), "ms", 2)]
-    assert [row[0::3] for row in grid(found).rows] == [("fast", "yes"), ("slow", "no")]
+    found = [ui.Measured("fast", spread([1.0, 2.0, 3.0]), "ms", 2), ui.Measured("slow", spread([3.0]), "ms", 2),
+             ui.Measured("free", spread([3.0]), "ms", None)]
+    assert [row[0::3] for row in grid(found).rows] == [("fast", "yes"), ("slow", "no"), ("free", "")]
 
 
 @pytest.mark.browser
@@ -48,7 +49,7 @@ def test_the_dashboard_is_measured(chromium_path, tmp_path):
     result = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600,
                             env=os.environ | {"COLUMNS": "250", "PYTHONPATH": str(ui.APP.parent)}, check=False)
     assert result.returncode == 0, result.stderr
-    for words in ("player: an event, 60 nodes", "first tree, later visit", "1000 ms"):
+    for words in ("player: an event, 60 nodes", "first tree, later visit", "1000 ms", "Streamlit alone"):
         assert words in result.stdout
         assert words in page.read_text()
     assert f"treegraft {PLACE}: end" in page.read_text()

@@ -37,6 +37,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
          "--disable-sync"]
 START_SECONDS = 60
+TREE = ".tg-tree"
 STATUS = Path("/proc/self/status")
 LARGE = 100_000_000
 """Bytes of the large trace."""
@@ -62,16 +63,17 @@ STEPS = """
 
 @dataclass(frozen=True)
 class Measured:
-    """Something that was measured, beside its limit."""
+    """Something that was measured, beside its limit if it has one."""
 
     what: str
     values: Spread
     unit: str
-    limit: float
+    limit: float | None
+    """None where there is none."""
 
     @property
-    def holds(self) -> bool:
-        return self.values.median <= self.limit
+    def holds(self) -> bool | None:
+        return None if self.limit is None else self.values.median <= self.limit
 
 
 def measure_ui(repeats: int, listen: Callable[[str], None] = lambda what: None) -> list[Measured]:
@@ -96,6 +98,7 @@ def in_browser(browser: Browser, home: Path, repeats: int, listen: Callable[[str
     """What a user of the dashboard waits for."""
     listen("starting the dashboard")
     yield first_visit(browser, home, repeats)
+    yield from empty_page(browser, home, repeats)
     with served(home) as address:
         listen("opening pages")
         yield from (another_visit(browser, address, repeats), large_tree(browser, address, repeats))
@@ -159,6 +162,20 @@ def first_visit(browser: Browser, home: Path, repeats: int) -> Measured:
     return Measured("dashboard: first tree, first visit after a start", spread(times), "ms", 2000)
 
 
+def empty_page(browser: Browser, home: Path, repeats: int) -> list[Measured]:
+    """What Streamlit takes by itself, for a page with one word: the rest of a visit is the dashboard's."""
+    script = home / "empty.py"
+    script.write_text("import streamlit as st\n\nst.text('empty')\n")
+    first, later = [], []
+    for _ in range(repeats):
+        with served(home, script) as address:
+            found = visits(browser, address, 2, "[data-testid=stText]")
+        first.append(found[0])
+        later.append(found[1])
+    return [Measured("Streamlit alone: an empty page, first visit", spread(first), "ms", None),
+            Measured("Streamlit alone: an empty page, later visit", spread(later), "ms", None)]
+
+
 def another_visit(browser: Browser, address: str, repeats: int) -> Measured:
     """The same of a dashboard that has been visited before."""
     visits(browser, address, 1)
@@ -171,18 +188,19 @@ def large_tree(browser: Browser, address: str, repeats: int) -> Measured:
     return Measured("dashboard: first tree of the large trace", spread(times), "ms", 3000)
 
 
-def visits(browser: Browser, address: str, repeats: int) -> list[float]:
+def visits(browser: Browser, address: str, repeats: int, seen: str = TREE) -> list[float]:
+    """Milliseconds from the address to what is to be `seen`, a selector, in browsers that have been nowhere yet."""
     times = []
     for _ in range(repeats):
         with visited(browser) as page:
-            times.append(timed(lambda page=page: open_tree(page, address)))
+            times.append(timed(lambda page=page: open_page(page, address, seen)))
     return times
 
 
 def player_steps(browser: Browser, address: str, nodes: int, limit: float) -> list[Measured]:
     """Steps from event to event, and from round to round, in trees of so many drawn nodes."""
     with visited(browser) as page:
-        open_tree(page, f"{address}/?trace=nodes-{nodes}&round=2&event=0")
+        open_page(page, f"{address}/?trace=nodes-{nodes}&round=2&event=0")
         page.wait_for_timeout(1000)
         stage = page.locator(".tg-stage")
         events = stage.evaluate(STEPS, ["ArrowRight", False, 6])
@@ -191,9 +209,9 @@ def player_steps(browser: Browser, address: str, nodes: int, limit: float) -> li
             Measured(f"player: a new round, {nodes} nodes", spread(rounds), "ms", limit)]
 
 
-def open_tree(page: Page, address: str) -> None:
+def open_page(page: Page, address: str, seen: str = TREE) -> None:
     page.goto(address, wait_until="commit")
-    page.locator(".tg-tree").wait_for()
+    page.locator(seen).wait_for()
 
 
 @contextmanager
@@ -215,32 +233,36 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def served(home: Path) -> Iterator[str]:
-    """The dashboard with its own home, on a free port; yields its address. Errors: `BenchError`."""
+def served(home: Path, script: Path = APP, **environment: str) -> Iterator[str]:
+    """The dashboard, or another script, with its own home, on a free port; yields its address. Errors: `BenchError`."""
     with closing(socket.socket()) as probe:
         probe.bind(("localhost", 0))
         port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", str(APP), "--server.port", str(port), "--server.headless", "true"],
-        cwd=APP.parent, env=os.environ | {"TREEGRAFT_HOME": str(home)}, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL)
-    try:
-        wait_for(f"http://localhost:{port}/_stcore/health", server)
-        yield f"http://localhost:{port}"
-    finally:
-        server.terminate()
-        server.wait(timeout=20)
+    with tempfile.TemporaryFile("w+") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port), "--server.headless",
+             "true"], cwd=APP.parent, env=os.environ | {"TREEGRAFT_HOME": str(home)} | environment, stdout=log,
+            stderr=subprocess.STDOUT)
+        try:
+            if not is_up(f"http://localhost:{port}/_stcore/health", server):
+                log.seek(0)
+                raise BenchError(f"the dashboard did not start; it said: {log.read()}")
+            yield f"http://localhost:{port}"
+        finally:
+            server.terminate()
+            server.wait(timeout=20)
 
 
-def wait_for(address: str, server: subprocess.Popen) -> None:
+def is_up(address: str, server: subprocess.Popen) -> bool:
+    """Whether the address answers, waiting until it does, the server ends or the time is up."""
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and server.poll() is None:
         try:
             urllib.request.urlopen(address, timeout=2).close()
-            return
+            return True
         except OSError:
             time.sleep(0.05)
-    raise BenchError("the dashboard did not start; `streamlit run app.py` says why.")
+    return False
 
 
 def browser_path() -> str | None:

@@ -38,11 +38,15 @@ def where() -> str:
 
 def grid(found: Sequence[Measured]) -> Grid:
     """The measurements as a table."""
-    rows = [(one.what, f"{figures(one.values, 1)} {one.unit}", f"{one.limit:g} {one.unit}",
-             "yes" if one.holds else "no") for one in found]
+    rows = [(one.what, f"{figures(one.values, 1)} {one.unit}", *limit(one)) for one in found]
     return Grid("The dashboard", ("what", "measured", "limit", "holds"), rows, (
         "Median (quartiles). A step of the player counts until scripts have run and the page is laid out again.",
         f"The large trace has {LARGE / 1e6:.0f} MB, uncompressed. Its memory is what a fresh process grows by until "
         "the first window of trees is drawn, over the size of the file.",
         f"The replays run the policy `lookup` along {ROUNDS} tokens under one budget after another; the first one "
         "grows the trees, which serve the others."))
+
+
+def limit(one: Measured) -> tuple[str, str]:
+    """The limit, and whether it holds."""
+    return ("", "") if one.limit is None else (f"{one.limit:g} {one.unit}", "yes" if one.holds else "no")
