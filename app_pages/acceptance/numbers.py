@@ -46,5 +46,6 @@ def remarks(counts: Summary) -> list[str]:
         found.append(f"{counts.undrafted_rounds:,} of {counts.rounds:,} rounds drafted nothing and wrote one token, as "
                      "plain decoding does. They count in tau.")
     if counts.discarded:
-        found.append(f"{count(counts.discarded, 'token')} of the rounds lay after the text's end and count nowhere.")
+        found.append(f"{count(counts.discarded, 'token')} of the rounds lay after the text's end and "
+                     f"{'counts' if counts.discarded == 1 else 'count'} nowhere.")
     return found

@@ -86,7 +86,7 @@ def origins_part(opened: Opened, together: bool) -> None:
             draw(made, f"origins {key_of(opened, together)}", opened)
         else:
             st.text(made.reading)
-            st.dataframe(pd.DataFrame(made.rows), hide_index=True)
+            st.dataframe(pd.DataFrame(made.rows[0].items(), columns=["Count", "Value"]).astype(str), hide_index=True)
     with right:
         calibration(opened, together)
 
@@ -140,4 +140,4 @@ def elsewhere_part(opened: Opened, together: bool) -> None:
             "all rounds or of those that got so far. These are this run's numbers as each of them would compute it.")
     for system, rows in elsewhere.tables(aliases(counted(opened, together).summary)).items():
         st.subheader(system)
-        st.table(pd.DataFrame(rows).set_index("Its name"))
+        st.html(elsewhere.table_html(rows, theme()))

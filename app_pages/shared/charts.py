@@ -62,7 +62,7 @@ def chart(figure: Figure, *, key: str, reading: str, table: pd.DataFrame, opened
         if rounds:
             if st.session_state.get(chosen) not in rounds:
                 st.session_state.pop(chosen, None)
-            st.selectbox("Rounds behind a bar or a point", list(rounds), index=None, key=chosen, width=300,
+            st.selectbox("Rounds behind a bar or a point", list(rounds), index=None, key=chosen, width=240,
                          placeholder="Click a bar, or choose it here", label_visibility="collapsed")
     if rounds and opened and st.session_state.get(chosen) in rounds:
         offer_rounds(opened, rounds[st.session_state[chosen]], f"{key} rounds")

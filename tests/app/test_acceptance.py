@@ -96,6 +96,13 @@ def test_no_rounds_and_unfinished_runs_are_explained(folder):
     assert numbers(app)["Tokens/s"] == "-"
 
 
+def test_tokens_after_the_end_are_told(folder):
+    for number, words in ((1, "1 token of the rounds lay after the text's end and counts nowhere."),
+                          (2, "2 tokens of the rounds lay after the text's end and count nowhere.")):
+        write_runs(folder / f"cut{number}.jsonl", example(discarded=number))
+        assert words in [text.value for text in opened(trace=f"cut{number}").text]
+
+
 def test_runs_together_or_alone(folder):
     several = [make_run(Random(seed), [(3, 4)] * (3 + seed)) for seed in range(3)]
     several[2].header.turn = 1

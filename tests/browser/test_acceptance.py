@@ -68,3 +68,14 @@ def test_a_link_opens_a_part_of_a_run(page: Page, app: str, runs: list[Run]):
     page.get_by_role("tab", name="Where it stops").click()
     expect(page.get_by_role("heading", name="By depth")).to_be_visible()
     page.wait_for_url(lambda url: parse_qs(urlparse(url).query).get("part") == ["Where it stops"])
+
+
+def test_other_engines_words_can_be_read_on_a_phone(page: Page, app: str):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, f"{app}/acceptance?trace=mine&part=Same+numbers+elsewhere")
+    row = page.get_by_role("row", name="avg_decoded_tokens_per_iter")
+    differs = row.get_by_role("cell").last
+    expect(differs).to_contain_text("The bonus and the first token are counted")
+    box = differs.bounding_box()
+    assert box["x"] + box["width"] <= 390
+    assert box["width"] > 300

@@ -47,7 +47,7 @@ def styled(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HEI
     grid = {"gridcolor": faded(colors["neutral"], 0.25), "zerolinecolor": faded(colors["neutral"], 0.5),
             "automargin": True}
     figure.update_xaxes(title=x, **grid)
-    figure.update_yaxes(title=y, **grid)
+    figure.update_yaxes(title=y, ticklabelstandoff=6, **grid)
     return figure.update_layout(
         template="none", height=height, margin={"l": 8, "r": 8, "t": 28, "b": 8},
         font={"color": colors["ink"], "size": 13, "family": FONT}, paper_bgcolor="rgba(0,0,0,0)",
@@ -65,7 +65,7 @@ def upright(figure: go.Figure, theme: Theme, *, x: str, y: str, height: int = HE
 def lying(figure: go.Figure, theme: Theme, *, x: str, height: int = HEIGHT) -> go.Figure:
     """`styled` for bars that lie, with their names on the left: lines down alone."""
     styled(figure, theme, x=x, y="", height=height)
-    return figure.update_yaxes(showgrid=False, zeroline=False, ticklabelstandoff=6)
+    return figure.update_yaxes(showgrid=False, zeroline=False)
 
 
 def series_color(place: int, theme: Theme) -> str:
