@@ -18,4 +18,4 @@ def show_nodes(shown: Shown) -> None:
 
 def show_figure(shown: Shown) -> None:
     st.plotly_chart(tree_figure(shown.view, shown.number, theme()), theme=None, key="figure",
-                    alt=f"The draft tree of round {shown.round.index}")
+                    config={"displayModeBar": False}, alt=f"The draft tree of round {shown.round.index}")

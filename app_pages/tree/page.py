@@ -43,14 +43,12 @@ def show(opened: Opened) -> None:
     place = player(view, name=opened.key, link=opened.link, follow=panel is not None, go=go, wish=wish)
     shown = shown_at(opened, view, place)
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.segmented_control("Below the tree", list(PANELS), key="panel", label_visibility="collapsed")
-        download_menu(shown)
-    if panel in PANELS:
         if view["rounds"]:
-            module, function = PANELS[panel].split(".")
-            getattr(import_module(f"app_pages.tree.{module}"), function)(shown)
-        else:
-            st.info("This run has no rounds: its recording ended before the first one. Choose another recording.")
+            st.pills("Below the tree", list(PANELS), key="panel", label_visibility="collapsed", wrap=True)
+        download_menu(shown)
+    if panel in PANELS and view["rounds"]:
+        module, function = PANELS[panel].split(".")
+        getattr(import_module(f"app_pages.tree.{module}"), function)(shown)
 
 
 chosen = opened_recording()

@@ -36,6 +36,7 @@ def home(tmp_path_factory) -> Path:
     hostile.header.prompt = Prompt(tokens=hostile.header.prompt.tokens, text=HOSTILE[0])
     hostile.header.drafters[0].name = HOSTILE[0]
     write_runs(folder / "hostile.jsonl.zst", hostile)
+    write_runs(folder / "begun.jsonl", make_run(Random(9), []))
     write_runs(folder / "several.jsonl", *(make_run(Random(seed), [(2, 3)] * 3) for seed in (7, 8)))
     write_runs(folder / "grafted.jsonl", grafted())
     write_runs(folder / "retrieved.jsonl", retrieved())
@@ -484,6 +485,42 @@ def test_one_of_several_runs_can_be_chosen(page, app):
     visit(page, app, trace="several", run=1)
     expect(page.get_by_role("combobox", name="Run")).to_be_visible()
     place(page, trace="several", run=1)
+
+
+def test_a_run_without_rounds_is_a_sentence_and_no_empty_boxes(page, app):
+    page.goto(f"{app}/?trace=begun")
+    stage = page.locator(".tg-stage")
+    expect(stage).to_contain_text("Choose another recording, or record it again.")
+    assert stage.bounding_box()["height"] < 100
+    for name in ("bar-row", "seek", "text", "side"):
+        expect(page.locator(f".tg-{name}")).not_to_be_visible()
+
+
+def test_the_text_shows_whole_lines(page, app, demo):
+    visit(page, app, trace=demo[0], round=6)
+    text = page.locator(".tg-text")
+    assert text.evaluate("box => box.clientHeight < box.scrollHeight")
+    line = text.evaluate("box => parseFloat(getComputedStyle(box).lineHeight)")
+    assert text.evaluate("box => box.scrollTop") % line == 0
+    assert (text.evaluate("box => box.clientHeight") - 22) % line == 0
+
+
+def test_all_panels_are_in_sight_on_a_phone(page, app, demo):
+    page.set_viewport_size({"width": 390, "height": 844})
+    visit(page, app, trace=demo[0], round=0)
+    for name in ("Rejections", "Notes"):
+        box = page.get_by_role("radio", name=name, exact=True).bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+
+
+def test_the_root_stays_in_sight_where_the_branch_is_taller_than_the_frame(page, app):
+    visit(page, app, trace="treegraft", round=0)
+    expect(page.locator(".tg-item.tg-root")).to_be_visible()
+    page.wait_for_timeout(500)
+    stage, root = page.locator(".tg-stage").bounding_box(), page.locator(".tg-item.tg-root > .tg-mark").bounding_box()
+    assert stage["y"] < root["y"]
+    assert root["y"] + root["height"] < stage["y"] + stage["height"]
 
 
 @pytest.mark.parametrize("trace", ["question", "grafted", "retrieved", "drawn"])

@@ -72,7 +72,7 @@ class Player {
     this.root.classList.toggle("tg-compact", Boolean(this.hooks.compact));
     this.root.replaceChildren(part("heading"),
       element("div", { class: "tg-top" }, (this.top = element("div", { class: "tg-top-parts" }, part("textbox"), part("roundbox")))),
-      (this.seekRow = element("div", { class: "tg-seek" }, this.finder.root, this.jumps, this.jumpMenu)),
+      element("div", { class: "tg-seek" }, this.finder.root, this.jumps, this.jumpMenu),
       element("div", { class: "tg-bar-row" }, this.controls, part("eventbox"), this.tools), this.words,
       element("div", { class: "tg-main" }, element("div", { class: "tg-frame" }, this.ribbonbox, this.stage, this.table, this.tip), this.side),
       this.toast, this.said);
@@ -138,6 +138,7 @@ class Player {
     const same = this.view && this.view.key === view.key;
     this.view = view;
     if (!same) this.opened = new Map();
+    this.root.classList.toggle("tg-empty", !view.rounds.length);
     this.heading.replaceChildren(...heading(view));
     if (!view.rounds.length) return this.empty();
     this.text = new TextMap(view, (round, node) => this.go(round, null, node));
@@ -161,10 +162,9 @@ class Player {
   }
 
   empty() {
-    this.stage.replaceChildren(element("p", { class: "tg-quiet" }, "This recording has no rounds yet."));
-    for (const box of [this.sheetbox, this.legendbox]) box.replaceChildren();
-    this.seekRow.hidden = this.ribbonbox.hidden = true;
-    for (const box of [this.textbox, this.roundbox, this.eventbox, this.summary, this.story, this.event, this.table]) box.replaceChildren();
+    this.play(false);
+    this.scene = null;
+    this.stage.replaceChildren(element("p", {}, "This recording has no rounds: it ended before the first one. Choose another recording, or record it again."));
   }
 
   get round() {
@@ -252,11 +252,13 @@ class Player {
     return this.widths.get(text);
   }
 
-  // Before the next paint, when the layout has to be known anyway.
+  // To the middle of what was accepted, but never away from the root. Before the next paint, when the layout has to be
+  // known anyway.
   scrollToPath() {
+    const root = this.scene.byId.get(0).y, { height } = this.size;
     const rows = this.scene.items.filter((item) => item.kind === "bonus" || "accepted root".includes(item.fate)).map((item) => item.y);
-    const middle = (Math.min(...rows) + Math.max(...rows)) / 2;
-    requestAnimationFrame(() => this.stage.scrollTo(0, middle - this.size.height / 2));
+    const top = (Math.min(...rows) + Math.max(...rows) - height) / 2;
+    requestAnimationFrame(() => this.stage.scrollTo(0, Math.min(Math.max(top, root + 2 * MARGIN - height), root - 2 * MARGIN)));
   }
 
   // The observer knows the size, so that drawing need not ask for it, which would cost a layout.

@@ -13,7 +13,7 @@ function sheetHead(view, round, item, choose) {
   const ids = token === null ? "" : item.kind === "bonus" ? `token ${token}` : `token ${token} · node ${item.node}`;
   return element("header", { class: "tg-sheet-head" },
     element("h3", { class: "tg-sheet-token" }, title),
-    element("button", { class: "tg-icon", "aria-label": "Close the node sheet (Esc)", title: "Close (Esc)", onclick: () => choose(null) }, "×"),
+    element("button", { class: "tg-icon", "aria-label": "Close the node sheet (Esc)", title: "Close (Esc)", onclick: () => choose(null) }, icon("close")),
     element("p", { class: "tg-sheet-ids" }, marker(item.drafter, fate, 15),
       element("span", { class: `tg-fate tg-fate-${fate}` }, FATE_WORDS[fate]), element("span", { class: "tg-quiet" }, ids)));
 }
@@ -35,7 +35,7 @@ function factsOf(view, round, node, choose) {
       facet("Drafter", [marker(round.origin[node], "neutral"), ` ${drafterName(view, round.origin[node])}`, layerOf(round, node)]),
       round.merged.includes(node) ? facet("Also by", drafterName(view, round.events.find((event) => event.merged?.includes(node)).drafter)) : null,
       node in round.row ? facet("Row", element("span", {}, `${rowRank(round, node)} of `, chip(piece(view, round.token[round.parent[node]]), 24))) : null,
-      facet("Parent", link(chip(piece(view, round.token[round.parent[node]]), 24), () => choose(round.parent[node]))),
+      facet("Parent", link(chip(piece(view, round.token[round.parent[node]]), 22), () => choose(round.parent[node]))),
       copiedFrom(round, node)),
     targetView(view, round, round.parent[node], choose, node),
   ];

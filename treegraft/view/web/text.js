@@ -39,11 +39,12 @@ class TextMap {
     this.current.classList.add("tg-here");
     this.current.tabIndex = 0;
     this.current.setAttribute("aria-current", "true");
-    requestAnimationFrame(() => keepInSight(this.root, this.current));
+    requestAnimationFrame(() => keepInSight(this.root, this.current, parseFloat(getComputedStyle(this.root).lineHeight)));
   }
 }
 
-// Scrolls the container (which is positioned), and never the page, until the child is in its middle.
-function keepInSight(container, child) {
-  container.scrollTop = child.offsetTop - (container.clientHeight - child.offsetHeight) / 2;
+// Scrolls the container (which is positioned), and never the page, until the child is in its middle, by whole lines.
+function keepInSight(container, child, line = 1) {
+  const top = child.offsetTop - (container.clientHeight - child.offsetHeight) / 2;
+  container.scrollTop = Math.round(top / line) * line;
 }

@@ -100,7 +100,7 @@ const KEYS = [
 function helpSheet(close) {
   return element("div", { class: "tg-help", role: "dialog", "aria-modal": "true", "aria-label": "Keys", onclick: (event) => { if (event.target === event.currentTarget) close(); } },
     element("div", { class: "tg-help-card" },
-      element("header", {}, element("h3", {}, "Keys"), element("button", { class: "tg-icon", "aria-label": "Close", onclick: close }, "×")),
+      element("header", {}, element("h3", {}, "Keys"), element("button", { class: "tg-icon", "aria-label": "Close", onclick: close }, icon("close"))),
       element("dl", {}, KEYS.map(([keys, words]) => [
         element("dt", {}, keys.split(" ").map((key) => element("kbd", {}, key))), element("dd", {}, words)]))));
 }
@@ -110,7 +110,7 @@ const ICONS = {
   whole: "M8 2v12M5 4.8L8 2l3 2.8M5 11.2L8 14l3-2.8",
   play: "M5 3.2v9.6L13 8z", pause: "M4 3h3v10H4zM9 3h3v10H9z", next: "M6 3.5l4.5 4.5L6 12.5",
   back: "M10 3.5L5.5 8l4.5 4.5", last: "M4 3.5L8.5 8 4 12.5M8.5 3.5L13 8l-4.5 4.5", first: "M12 3.5L7.5 8l4.5 4.5M7.5 3.5L3 8l4.5 4.5",
-  save: "M8 2.5v7.2M4.8 6.8L8 10l3.2-3.2M3 13.3h10",
+  close: "M4 4l8 8M12 4l-8 8", save: "M8 2.5v7.2M4.8 6.8L8 10l3.2-3.2M3 13.3h10",
 };
 
 function icon(name) {
