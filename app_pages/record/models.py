@@ -60,5 +60,5 @@ def choose_drafters(models: Models, policy: Policy) -> tuple[str, ...] | None:
         chosen.append(st.selectbox(role.name.capitalize(), names, key=f"{policy.name}.{role.name}",
                                    help=f"{role.help.capitalize()}.", **KEEP))
         if note := models.drafters[chosen[-1]].help:
-            st.caption(note)
+            st.caption(note[0].upper() + note[1:])
     return tuple(chosen)

@@ -21,17 +21,24 @@ def choose_policy() -> Policy | None:
     """A policy with its settings; None after showing what is wrong with a setting."""
     kind = POLICIES[st.selectbox("Policy", list(POLICIES), list(POLICIES).index("eagle2"), key="policy", **KEEP)]
     st.caption(kind.__doc__.partition("\n")[0])
-    items = settings_of(kind)
-    columns = st.columns(min(len(items), 3)) if items else []
-    values = {}
-    for place, item in enumerate(items):
-        with columns[place % len(columns)]:
-            values[item.name] = setting_widget(item, f"{kind.name}.{item.name}")
     try:
-        return kind(**values)
+        return kind(**choose_values(kind))
     except SettingError as error:
         st.error(shown(str(error)))
         return None
+
+
+def choose_values(kind: type[Policy]) -> dict[str, Any]:
+    """The settings of a policy. Switches stand below the others: a column is too narrow for one with its name."""
+    items = settings_of(kind)
+    switches = [item for item in items if item.type is bool]
+    fields = [item for item in items if item not in switches]
+    columns = st.columns(min(len(fields), 3)) if fields else []
+    values = {}
+    for place, item in enumerate(fields):
+        with columns[place % len(columns)]:
+            values[item.name] = setting_widget(item, f"{kind.name}.{item.name}")
+    return values | {item.name: setting_widget(item, f"{kind.name}.{item.name}") for item in switches}
 
 
 def setting_widget(item: Setting, key: str) -> Any:

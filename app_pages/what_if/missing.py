@@ -16,8 +16,7 @@ DEMOS = ("eagle2", "graft", "treegraft", "repetition")
 def cannot_replay(opened: Opened, problem: str) -> None:
     """Say why, how to record it so that it can be replayed, and which bundled recordings can."""
     with st.container(border=True):
-        st.text("This recording cannot be replayed under other settings:")
-        st.text(problem)
+        st.text(f"This recording cannot be replayed under other settings: {problem}.")
         st.text("To try this page, open a recording that can:")
         offer_demos(DEMOS)
         if opened.run.header.decoding.temperature == 0:

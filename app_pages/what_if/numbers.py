@@ -44,8 +44,8 @@ def show_numbers(opened: Opened, found: Replays, changed: Mapping[str, Any], pro
     with st.spinner("Replaying …"):
         after = found.under(changed)
     if not isinstance(after, Replay):
-        st.warning("These settings cannot be replayed, so their numbers cannot be known from this recording:")
-        st.text(after)
+        st.warning("These settings cannot be replayed, so their numbers cannot be known from this recording.")
+        st.text(f"The reason: {after}.")
         st.text("Run them for real below, or record with larger settings and --level dense.")
         return False
     made = numbers(found.whatif, summary_of(opened.run, opened.key), found.under({}), after, profile)

@@ -158,4 +158,5 @@ def test_tables_of_other_words():
     assert values["Per-position acceptance rate"] == "50.0%, 50.0%"
     assert values["spec_correct_drafts_histogram"] == "2, 0, 1"
     html = elsewhere.table_html([{"Its name": "<b>", "Value here": "1 & 2"}], "light")
-    assert '<th role="rowheader" scope="row">&lt;b&gt;</th><td role="cell" data-name="Value here">1 &amp; 2</td>' in html
+    assert '<th role="rowheader" scope="row">&lt;b&gt;</th>' in html
+    assert '<td role="cell" data-name="Value here">1 &amp; 2</td>' in html

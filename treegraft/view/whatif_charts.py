@@ -38,13 +38,13 @@ def curve(points: Sequence[Point], of: str, setting: str, now: float, unit: str,
         x=[point.value for point in found], y=[getattr(point, of) for point in found], mode="lines+markers",
         name=unit, line={"color": series_color(0, theme), "width": 2}, marker={"size": 7},
         hovertemplate=f"{setting} %{{x}}<br>{unit} %{{y:.2f}}<extra></extra>"))
-    marks = {"set now": (next((point for point in found if point.value == now), None), "diamond", 1),
-             "knee": (knee(points, of), "star", 2)}
-    for title, (point, symbol, place) in marks.items():
+    marks = {"set now": (next((point for point in found if point.value == now), None), "diamond", 1, 20),
+             "knee": (knee(points, of), "star", 2, 12)}  # the smaller one on top, where both are at one value
+    for title, (point, symbol, place, size) in marks.items():
         if point:
             figure.add_trace(go.Scatter(
                 x=[point.value], y=[getattr(point, of)], mode="markers", name=title,
-                marker={"symbol": symbol, "size": 14, "color": series_color(place, theme),
+                marker={"symbol": symbol, "size": size, "color": series_color(place, theme),
                         "line": {"width": 1, "color": COLORS[theme]["ink"]}},
                 hovertemplate=f"{title}: {setting} %{{x}}<extra></extra>"))
     return styled(figure, theme, x=setting, y=unit)
