@@ -8,15 +8,20 @@ from pathlib import Path
 import streamlit as st
 
 import treegraft
+from app_pages.shared.look import theme
 from app_pages.shared.recording import Opened, open_trace
 from treegraft.trace import TraceError
 from treegraft.view.labels import name as shown
 from treegraft.view.library import title_of, traces
+from treegraft.view.palette import PAGE
 
 MOST = 3
 """Recordings beside the first one."""
 
 KEY = "compare with"
+
+CHOSEN = f"<style>[data-testid=stMultiSelectTagsContainer] [data-tag] * {{ color: {PAGE['dark']}; }}</style>"
+"""Streamlit writes what is chosen in white, which cannot be read on the main colour of the dark theme."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ def choose(first: Opened) -> list[Offer]:
     def titled(code: str) -> str:
         return found[code].title + ("" if code in same else " (another prompt)")
 
+    if theme() == "dark":
+        st.html(CHOSEN)
     codes = st.multiselect("Compare with", ordered, format_func=titled, key=KEY, max_selections=MOST,
                            placeholder="Choose up to three recordings", persist_state="session",
                            help="Recordings of the same prompt come first: only their texts can be the same.")

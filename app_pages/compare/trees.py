@@ -88,7 +88,9 @@ def show_tree(side: Side, position: int, key: str) -> None:
     if position < len(side.written):
         st.text(said(side.run, side.written[position], position))
     else:
-        st.text(f"This text {ending(side.run)} after {len(side.written)} tokens; its last round is shown.")
+        written = len(side.written)
+        st.text(f"This text {ending(side.run)} after {written} {'token' if written == 1 else 'tokens'}"
+                + ("; its last round is shown." if side.run.rounds else "."))
     if not side.run.rounds:
         st.info("This recording has no rounds, so there is no tree to draw. Choose another one, or record it again.")
         return

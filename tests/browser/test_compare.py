@@ -47,6 +47,7 @@ def expect_position(page: Page, runs: list[treegraft.Run], position: int) -> Non
     """Both players show the round that wrote the token, with the token chosen, and the address and the strip say so."""
     page.wait_for_url(lambda url: parse_qs(urlparse(url).query).get("position") == [str(position)])
     expect(page.locator(f'td.tg-strip-here[data-place="{position}"]')).to_have_count(2)
+    expect(page.locator("th.tg-strip-here")).to_contain_text(str(position))
     expect(page.locator(".tg-compact")).to_have_count(len(runs))
     for player, run in zip(players(page), runs, strict=True):
         found: Written = writers(run)[position]
@@ -61,6 +62,14 @@ def test_both_trees_follow_the_output_token(page, app, runs):
     expect_position(page, runs, 24)
     page.get_by_role("button", name="Next token").click()
     expect_position(page, runs, 25)
+
+
+def test_chosen_recordings_can_be_read_in_the_dark(app, chromium):
+    context = chromium.new_context(color_scheme="dark")
+    page = context.new_page()
+    visit(page, app, f"trace={NAMES[0]}&with={NAMES[1]}")
+    expect(page.locator("[data-tag]").get_by_text("Chain")).to_have_css("color", "rgb(16, 22, 20)")
+    context.close()
 
 
 def test_keys_move_the_position_and_a_player_with_the_focus_keeps_them(page, app, runs):

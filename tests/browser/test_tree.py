@@ -505,6 +505,11 @@ def test_the_text_shows_whole_lines(page, app, demo):
     assert (text.evaluate("box => box.clientHeight") - 22) % line == 0
 
 
+def test_a_wall_stands_behind_the_tree_where_stubs_hide_what_is_deepest(page, app):
+    visit(page, app, trace="hostile", round=0)
+    assert float(page.locator(".tg-stage .tg-wall line").get_attribute("x1")) > 100
+
+
 def test_all_panels_are_in_sight_on_a_phone(page, app, demo):
     page.set_viewport_size({"width": 390, "height": 844})
     visit(page, app, trace=demo[0], round=0)

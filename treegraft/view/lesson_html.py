@@ -20,7 +20,7 @@ STYLE = """<style>
 .tg-lesson abbr {{ text-decoration: underline dotted {quiet}; text-underline-offset: 3px; cursor: help; }}
 .tg-lesson abbr:focus-visible {{ outline: 2px solid {accent}; outline-offset: 2px; border-radius: 2px; }}
 .tg-lesson abbr:hover::after, .tg-lesson abbr:focus::after {{ content: attr(data-means); position: absolute; z-index: 9;
-  left: 0; max-width: min(100%, 26rem); margin-top: 1.7em; padding: 0.5em 0.8em; font-size: 0.9rem; line-height: 1.45;
+  left: 0; max-width: min(100%, 26rem); margin-top: 2.1em; padding: 0.5em 0.8em; font-size: 0.9rem; line-height: 1.45;
   color: {ink}; background: {page}; border: 1px solid {quiet}; border-radius: 8px; pointer-events: none;
   box-shadow: 0 4px 16px rgb(0 0 0 / 0.2); }}
 .tg-lesson dl {{ margin: 0; padding: 0; }}

@@ -69,7 +69,7 @@ class Canvas {
     this.edges = vector("g", { class: "tg-edges" });
     this.nodes = vector("g", { class: "tg-nodes" });
     this.notes = vector("g", { class: "tg-notes" });
-    this.ring = new Part("circle", { class: "tg-ring", r: RADIUS + 5.5, visibility: "hidden" });
+    this.ring = new Part("circle", { class: "tg-ring", r: RADIUS + 4, visibility: "hidden" });
     this.root = new Part("svg", { class: "tg-tree", role: "img" }, this.edges, this.ring.element, this.nodes, this.notes);
     this.svg = this.root.element;
   }

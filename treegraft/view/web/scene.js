@@ -44,7 +44,8 @@ class Scene {
   }
 
   // A line behind the deepest tokens that were drafted when a gate said stop.
-  drawWall([, depth, stage], { columns, text }) {
+  drawWall([, deepest, stage], { columns, text }) {
+    const depth = Math.min(deepest, columns.length - 1);  // what was drafted deeper is inside of stubs
     const x = columns[depth] + Math.max(text[depth], RADIUS) + 12;
     const toLeft = x + 150 > this.width;
     return vector("g", { class: "tg-wall tg-off" },

@@ -35,9 +35,9 @@ function cell(view, row, number) {
 function positions(view) {
   const numbers = view.rows[0].cells.map((_, number) => view.first + number);
   return make("tr", {}, make("th", { scope: "col" }, "Position"), ...numbers.map((place) =>
-    make("th", { scope: "col", "data-place": place,
+    make("th", { scope: "col", "data-place": place, class: place % 5 && place !== view.apart ? "tg-strip-minor" : undefined,
       title: place === view.apart ? "The texts differ from here on." : undefined },
-    place === view.apart ? `${place} ≠` : place % 5 === 0 ? String(place) : "·")));
+    place === view.apart ? `${place} ≠` : String(place))));
 }
 
 function draw(view) {
