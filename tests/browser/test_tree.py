@@ -113,6 +113,18 @@ def test_events_show_the_nodes_that_were_there(page, app, demo):
     expect(page.locator(".tg-item.tg-accepted")).to_have_count(round.accepted)
 
 
+def test_a_rejected_node_can_be_told_without_its_colour(page, app, demo):
+    name, run = demo
+    number = next(at for at, one in enumerate(run.rounds) if "rejected" in one.fates)
+    visit(page, app, trace=name, round=number, event=0)
+    expect(page.locator(".tg-stage .tg-cross")).to_have_count(0)
+    visit(page, app, trace=name, round=number)
+    rejected = page.locator(".tg-item.tg-rejected").count()
+    assert rejected
+    expect(page.locator(".tg-item.tg-rejected > .tg-cross")).to_have_count(rejected)
+    expect(page.locator(".tg-stage .tg-cross")).to_have_count(rejected)
+
+
 def test_play_runs_by_itself(page, app, demo):
     visit(page, app, trace=demo[0], round=1, event=0)
     page.keyboard.press(" ")

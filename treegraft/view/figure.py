@@ -100,7 +100,6 @@ def _nodes(view: dict[str, Any], round: dict[str, Any], nodes: list[int], drawn:
            fate: str, colors: dict[str, str]) -> go.Scatter:
     """The nodes of one fate; root and accepted ones carry their text."""
     names = [_text(view["pieces"][round["token"][node]]) for node in nodes]
-    hollow = fate in ("pruned", "discarded")
     color = colors["ink" if fate == "root" else fate]
     return go.Scatter(
         x=[depth[node] for node in nodes], y=[drawn[node] for node in nodes], name=fate, customdata=nodes,
@@ -109,8 +108,15 @@ def _nodes(view: dict[str, Any], round: dict[str, Any], nodes: list[int], drawn:
         hovertext=[f"{name}<br>{_numbers(view, round, node)}<br>{fate}"
                    for name, node in zip(names, nodes, strict=True)],
         hoverinfo="text",
-        marker={"symbol": [SYMBOLS[max(round["origin"][node], 0) % len(SYMBOLS)] + "-open" * hollow for node in nodes],
-                "size": 11 if fate in ("root", "accepted") else 5 if hollow else 8, "color": color})
+        marker=_marker([round["origin"][node] for node in nodes], fate, color))
+
+
+def _marker(drafters: list[int], fate: str, color: str) -> dict[str, Any]:
+    """Shapes say who drafted a node; its fate is told by size, a hollow or a light middle as well as by colour."""
+    hollow = fate in ("pruned", "discarded")
+    ending = "-open" if hollow else "-open-dot" if fate == "rejected" else ""
+    return {"symbol": [SYMBOLS[max(drafter, 0) % len(SYMBOLS)] + ending for drafter in drafters],
+            "size": 11 if fate in ("root", "accepted") else 5 if hollow else 8, "color": color}
 
 
 def _numbers(view: dict[str, Any], round: dict[str, Any], node: int) -> str:

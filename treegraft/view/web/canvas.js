@@ -33,6 +33,12 @@ class Mark extends Part {
     if (made) this.element.prepend(made);
   }
 
+  // A cross on the shape: its fate can be told without its colour.
+  crossed(on) {
+    if (on) this.shape.element.after((this.cross ||= crossing()));
+    else this.cross?.remove();
+  }
+
   bracket(made) {
     this.around?.remove();
     this.around = made;

@@ -24,8 +24,10 @@ const markerPath = (drafter, radius) => SHAPES[Math.max(drafter, 0) % SHAPES.len
 function marker(drafter, fate, size = 14) {
   const path = fate === "bonus" ? bonusPath(4.2) : markerPath(drafter, 4.4);
   return vector("svg", { class: "tg-marker", width: size, height: size, viewBox: "-7 -7 14 14", "aria-hidden": "true" },
-    vector("path", { d: path, class: `tg-mark tg-${fate}` }));
+    vector("path", { d: path, class: `tg-mark tg-${fate}` }), fate === "rejected" ? crossing() : null);
 }
+
+const crossing = () => vector("path", { class: "tg-cross", d: "M-1.9,-1.9L1.9,1.9M-1.9,1.9L1.9,-1.9" });
 
 // The bonus is a ring around a point: the target's own token, drafted by nobody.
 const bonusPath = (radius) => SHAPES[0](radius * 1.35) + SHAPES[0](radius * 0.55);

@@ -143,8 +143,9 @@ class Scene {
     }
   }
 
-  // A ring around a node of the frontier, a sign beside one whose score has changed.
+  // A ring around a node of the frontier, a sign beside one whose score has changed, a cross on a rejected one.
   decorate(item) {
+    item.mark.crossed(item.looks.includes("tg-rejected"));
     const named = (names) => names.find((name) => item.looks.includes(`tg-${name}`));
     const ringed = named(["stayed", "joined", "left"]), moved = named(Object.keys(MOVES));
     item.mark.sign(ringed ? frontier(ringed, RADIUS + 3) : moved ? move(moved, { transform: `translate(${-RADIUS - 6},0)` }) : null);
