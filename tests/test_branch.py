@@ -79,6 +79,13 @@ def test_a_pair_that_is_not_here_yet(monkeypatch, tmp_path):
     assert "Fetch it on the Record page" in why_not(header)
 
 
+def test_a_conversation_that_lacks_something_cannot_be_asked_again(monkeypatch):
+    header = example().header
+    header.target.name = "smollm2"
+    header.prompt.messages = [{"role": "user", "content": "hello"}, {"role": "assistant"}]
+    assert "lacks its role or its content" in why_not(header)
+
+
 def test_the_request_repeats_the_run(run, named):
     request = branch_request(run.rounds[1], 0, 7, 5, trace="mine", number=2)
     assert request.policy == tg.Eagle2(budget=12, top_k=4, depth=3)

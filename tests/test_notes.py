@@ -42,6 +42,17 @@ def test_notes_are_kept_and_changed(book):
     assert json.loads(book.path.read_bytes())["trace"] == "mine"
 
 
+def test_notes_that_were_written_by_hand_with_one_name_are_told_apart(book):
+    book.edit(adding(new_note("one", run=0, round=0)))
+    content = json.loads(book.path.read_bytes())
+    content["notes"] = [content["notes"][0] | {"text": text} for text in ("one", "two", "three")]
+    book.path.write_text(json.dumps(content))
+    read = book.read()
+    assert len({note.id for note in read}) == 3
+    book.edit(deleting(read[1].id))
+    assert [note.text for note in book.read()] == ["one", "three"]
+
+
 def test_a_bonus_can_be_noted(book):
     book.edit(adding(new_note("x", run=0, round=0, node="bonus")))
     assert book.read()[0].node == "bonus"

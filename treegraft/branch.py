@@ -58,6 +58,8 @@ def why_not(header: Header) -> str:
     if name not in PAIRS:
         return (f"This needs the models, and the target {name} is not one of the named pairs "
                 f"({', '.join(PAIRS)}). Record with a named pair to go other ways from its trees.")
+    if any({"role", "content"} - set(message) for message in header.prompt.messages or ()):
+        return "A message of this recording lacks its role or its content, so the models cannot be asked again."
     if not PAIRS[name].target.is_here:
         return f"This needs the models, and {name} is not on this machine yet. Fetch it on the Record page."
     return ""

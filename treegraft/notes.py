@@ -7,6 +7,7 @@ time both find their notes there.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -137,7 +138,7 @@ class NotesFile:
             if len(content) > LARGEST:
                 raise NotesError(f"{self.path} is larger than {LARGEST >> 20} MB, so these are no notes. Move the file "
                                  "away.")
-            return msgspec.json.decode(content, type=Contents).notes
+            return distinct(msgspec.json.decode(content, type=Contents).notes)
         except (msgspec.DecodeError, RecursionError) as error:
             raise NotesError(f"{self.path} holds no notes that can be read ({error}). Repair the file, or move it "
                              "away.") from None
@@ -152,6 +153,17 @@ class NotesFile:
         except OSError as error:
             raise NotesError(f"The note cannot be kept in {self.path.parent}: {error.strerror or error}. Make the "
                              "folder writable, or set TREEGRAFT_HOME to one that is.") from None
+
+
+def distinct(notes: list[Note]) -> list[Note]:
+    """The notes with a name each: a file that was written by hand may name two alike."""
+    known: Counter[str] = Counter()
+    found = []
+    for note in notes:
+        count = known[note.id]
+        known[note.id] += 1
+        found.append(msgspec.structs.replace(note, id=f"{note.id}/{count}") if count else note)
+    return found
 
 
 class SessionNotes:

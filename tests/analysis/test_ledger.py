@@ -132,6 +132,11 @@ def test_without_curves_there_is_no_condition():
     assert (found.needed_gain, found.pays) == (None, None)
 
 
+def test_curves_that_say_nothing_takes_time_give_no_condition():
+    found = Ledger([entry(draft_us=0.0, verify_pruned_us=0.0, verify_grafted_us=0.0)])
+    assert (found.needed_gain, found.pays) == (None, None)
+
+
 def test_positions_where_the_base_policy_lost_a_shallow_node_are_counted():
     assert Ledger([entry(base=0), entry()]).above_base == 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from random import Random
 
 import pytest
@@ -38,6 +39,12 @@ def test_probabilities_are_probabilities(run):
     for node in judged([run]).nodes:
         assert 0 <= node.p <= 1
         assert all(0 <= q <= 1 for q in node.q.values())
+
+
+def test_nonsense_above_zero_is_certainty():
+    run = deepcopy(example())
+    run.rounds[0].event("verify").logprob[:] = [10**9] * len(run.rounds[0].event("verify").logprob)
+    assert {node.p for node in judged([run]).nodes} == {1.0}
 
 
 def test_the_judged_nodes_of_a_tree_checked_by_hand():

@@ -73,15 +73,19 @@ class Ledger:
 
     @property
     def needed_gain(self) -> float | None:
-        """The gain above which retrieving is faster than pruning alone, estimated; None without cost curves:
+        """The gain above which retrieving is faster than pruning alone, estimated; None without cost curves, or where
+        they say that forwards take no time:
 
         Gamma_g > (A_pi + 1) (T_ret + T_verify(T_g) - T_verify(T_pi)) / (T_draft + T_verify(T_pi)).
         """
         if any(one.draft_us is None for one in self.entries):
             return None
+        pruned = self.mean("draft_us") + self.mean("verify_pruned_us")
+        if not pruned:
+            return None
         stopped = sum(bool(one.stage) for one in self.entries) / len(self.entries)
         more = self.mean("verify_grafted_us") - self.mean("verify_pruned_us") + stopped * self.retrieval_us
-        return (self.mean("pruned") + 1) * more / (self.mean("draft_us") + self.mean("verify_pruned_us"))
+        return (self.mean("pruned") + 1) * more / pruned
 
     @property
     def pays(self) -> bool | None:

@@ -101,8 +101,8 @@ def node_rows(run: Run, record: Round, place: Place) -> list[NodeRow]:
 
 
 def chance(logprob: Logprob) -> float:
-    """A probability from its logarithm as traces hold it."""
-    return 0.0 if logprob is None else math.exp(logprob / NATS)
+    """A probability from its logarithm as traces hold it; a trace may hold nonsense above zero."""
+    return 0.0 if logprob is None else math.exp(min(logprob, 0) / NATS)
 
 
 def drafter_chances(record: Round, nodes: set[int], policy: str = "") -> dict[int, dict[int, float]]:
@@ -129,5 +129,5 @@ def drafter_chances(record: Round, nodes: set[int], policy: str = "") -> dict[in
         for node in scored:
             below, above = score[node], score[parent[node]]
             if below is not None and above is not None and below - discount <= above:
-                found.setdefault(node, {})[event.drafter] = math.exp((below - discount - above) / NATS)
+                found.setdefault(node, {})[event.drafter] = chance(below - discount - above)
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from treegraft.analysis.text import visible
@@ -65,7 +66,7 @@ class Explainer:
         """Whether drafted nodes were selected by their score; a graft fills up what that leaves."""
         return self.rule in ("score", "graft")
 
-    @property
+    @cached_property
     def _drafted(self) -> int:
         """How many of the kept nodes a drafter gave a score."""
         return len(set(self.kept) - self.retrieved.new)

@@ -136,7 +136,8 @@ def prompt_text(run: Run) -> str:
 
 def title(run: Run) -> str:
     """The beginning of the prompt on one line, for headings and lists."""
-    return cut(visible(" ".join(prompt_text(run).split())), TITLE_LENGTH)
+    text = prompt_text(run)[: 50 * TITLE_LENGTH]
+    return cut(visible(" ".join(text.split())), TITLE_LENGTH) or "(no text)"
 
 
 def _text(run: Run, first: int, rounds: int) -> list[dict[str, Any]]:
