@@ -6,6 +6,7 @@ import streamlit as st
 
 from app_pages.record.demo import demo_switch, is_demo
 from app_pages.record.playlist import step_buttons
+from app_pages.shared.look import emphasis
 from treegraft.live import LiveRun, Snapshot
 from treegraft.view.library import name_of
 
@@ -27,7 +28,7 @@ def show_actions(run: LiveRun, now: Snapshot) -> None:
 
 def show_results(run: LiveRun, now: Snapshot) -> None:
     """Where the recording can be looked at."""
-    if st.button("Open in the Tree page", type="secondary" if is_demo() else "primary",
+    if st.button("Open in the Tree page", type="secondary" if is_demo() else emphasis(),
                  icon=":material/account_tree:"):
         place = {"trace": name_of(now.path), "run": str(run.request.turn)}
         st.switch_page("app_pages/tree/page.py", query_params=place)

@@ -95,7 +95,8 @@ def draw_grid(opened: Opened, found: Sequence[Decision], chosen: Decision | None
     with st.container(horizontal=True, vertical_alignment="top"):
         explain(reading)
         with st.popover("Table", icon=":material/table:"):
-            st.dataframe(frame(found).assign(rule=[name(one.rule) for one in found]), hide_index=True)
+            st.dataframe(frame(found).assign(rule=[name(one.rule) for one in found]), hide_index=True,
+                         width="content")
 
 
 def one_decision(opened: Opened, one: Decision) -> None:

@@ -58,7 +58,7 @@ def chart(figure: Figure, *, key: str, reading: str, table: pd.DataFrame, opened
     explain(reading)
     with st.container(horizontal=True, vertical_alignment="center"):
         with st.popover("Table", icon=":material/table:"):
-            st.dataframe(table, hide_index=True)
+            st.dataframe(table, hide_index=True, width="content")
         if rounds:
             if st.session_state.get(chosen) not in rounds:
                 st.session_state.pop(chosen, None)

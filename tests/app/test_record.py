@@ -11,6 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import treegraft
+from app_pages.shared import look
 from tests.default_pair import ELSEWHERE, HERE
 from tests.fake_decode import FakeDecode, wait_until
 from treegraft import live, public
@@ -331,6 +332,14 @@ def test_the_conversation_goes_on(fake):
     assert len(treegraft.open(run.snapshot().path).runs) == 2
     app.run()
     assert app.expander[0].label == "The conversation: 3 messages"
+
+
+@pytest.mark.parametrize(("seen", "kind"), [("light", "primary"), ("dark", "secondary")])
+def test_the_way_to_the_tree_can_be_read_in_both_themes(fake, monkeypatch, seen, kind):
+    monkeypatch.setattr(look, "theme", lambda: seen)
+    app = opened()
+    finished(app, fake)
+    assert button(app, "Open in the Tree page").proto.type == kind
 
 
 def test_the_recording_opens_in_the_tree_page(fake, monkeypatch):

@@ -47,7 +47,7 @@ def decision_grid(found: Sequence[Decision], layers: int, theme: Theme, chosen: 
                 "showscale": any(one.margin is not None for one in found),
                 "colorscale": [[0, towards(False, theme)], [0.5, PAGE[theme]], [1, towards(True, theme)]],
                 "colorbar": {"orientation": "h", "thickness": 10, "len": 0.6, "y": 1, "yanchor": "bottom", "x": 0,
-                             "xanchor": "left", "outlinewidth": 0, "title": {
+                             "xanchor": "left", "outlinewidth": 0, "ypad": 0, "title": {
                                  "text": "Margin above the threshold (ms)", "side": "top", "font": {"size": 13}}}})
     figure = styled(go.Figure(cells), theme, x="Round", y="Layer", height=GRID_SPACE + CELL * layers)
     if chosen:
@@ -58,7 +58,7 @@ def decision_grid(found: Sequence[Decision], layers: int, theme: Theme, chosen: 
                         fixedrange=True)
     figure.update_yaxes(showgrid=False, zeroline=False, fixedrange=True, title_standoff=14,
                         tickvals=list(range(1, layers + 1)), range=[layers + 0.6, 0.4])
-    return figure.update_layout(barmode="overlay", showlegend=False, margin_t=64)
+    return figure.update_layout(barmode="overlay", showlegend=False, margin_t=8)
 
 
 def hover(one: Decision) -> str:

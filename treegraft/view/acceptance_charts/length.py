@@ -10,6 +10,7 @@ from treegraft.analysis.reached import Judged, Place, RoundRow
 from treegraft.analysis.trend import Trend, trend
 from treegraft.view.acceptance_charts.say import count, of, rounded
 from treegraft.view.charts import Chart, Theme, pattern, series_color, upright
+from treegraft.view.palette import COLORS
 
 OUTCOMES = ("whole depth", "part of it", "nothing")
 """How far down its verified tree a round accepted."""
@@ -23,7 +24,8 @@ def accepted_histogram(found: Judged, theme: Theme) -> Chart:
         rounds[f"{row.accepted} accepted"].append(row.place)
     figure = go.Figure(go.Bar(
         x=list(range(len(histogram))), y=histogram, marker=pattern(0, theme), cliponaxis=False,
-        text=histogram, textposition="outside", customdata=[f"{number} accepted" for number in range(len(histogram))],
+        text=histogram, textposition="outside", unselected={"textfont": {"color": COLORS[theme]["ink"]}},
+        customdata=[f"{number} accepted" for number in range(len(histogram))],
         hovertext=[f"{number} accepted: {of(number_of, counts.rounds, 'rounds')}"
                    for number, number_of in enumerate(histogram)], hoverinfo="text"))
     upright(figure, theme, x="Accepted tokens, bonus not counted", y="Rounds")
