@@ -145,6 +145,9 @@ def test_a_clicked_node_shows_the_numbers_of_the_trace(page, app, demo):
     assert facts(page)["Target’s p"] == probability(verify.logprob[verify.order.index(node)])
     assert facts(page)["Drafter’s q"] == probability(nodes.score[node] - nodes.score[nodes.parent[node]])
     assert facts(page)["Rank under target"] == "1"
+    term = page.locator(".tg-term", has_text="Rank under target")
+    term.focus()
+    assert "1 is its favourite" in term.evaluate("term => getComputedStyle(term, '::after').content")
     assert facts(page)["Score"] == f"{nodes.score[node] / NATS:.2f} nats".replace("-", "−")
     page.keyboard.press("Escape")
     place(page, node=None)

@@ -31,7 +31,7 @@ function nodeTable(view, round, { order, only, pinned, sort, choose }) {
   const [column, falling] = order;
   const head = COLUMNS.map(([name]) => element("th", { scope: "col", "aria-sort": name !== column ? "none" : falling ? "descending" : "ascending" },
     element("button", { class: "tg-textlink", onclick: () => sort([name, name === column ? !falling : ["q", "p", "score"].includes(name)]) },
-      termOf(name), element("span", { "aria-hidden": "true" }, name !== column ? "" : falling ? " ↓" : " ↑"))));
+      element("span", { title: TERMS.get(name) }, name), element("span", { "aria-hidden": "true" }, name !== column ? "" : falling ? " ↓" : " ↑"))));
   const rows = sorted(tableRows(view, round), order).filter((row) => !only || only.has(row.id));
   const number = (words) => element("td", { class: "tg-number" }, words);
   const body = rows.map((row) => element("tr", { class: row.id === pinned ? "tg-self" : undefined, "data-id": row.id },

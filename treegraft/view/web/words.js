@@ -83,8 +83,10 @@ const TERMS = new Map(Object.entries({
   Frontier: "the tokens that the layer continues from", Copied: "where in the text so far the token was copied from",
 }));
 
+// A term that tells its meaning to pointer, finger and keyboard.
 function termOf(name) {
-  return TERMS.has(name) ? element("span", { class: "tg-term", title: TERMS.get(name) }, name) : name;
+  const means = TERMS.get(name);
+  return means ? element("span", { class: "tg-term", tabindex: 0, "data-means": means, "aria-description": means }, name) : name;
 }
 
 const KEYS = [
