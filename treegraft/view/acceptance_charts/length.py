@@ -22,9 +22,10 @@ def accepted_histogram(found: Judged, theme: Theme) -> Chart:
     rounds: dict[str, list[Place]] = {f"{number} accepted": [] for number, held in enumerate(histogram) if held}
     for row in found.rounds:
         rounds[f"{row.accepted} accepted"].append(row.place)
+    ink = {"color": COLORS[theme]["ink"]}
     figure = go.Figure(go.Bar(
         x=list(range(len(histogram))), y=histogram, marker=pattern(0, theme), cliponaxis=False,
-        text=histogram, textposition="outside", unselected={"textfont": {"color": COLORS[theme]["ink"]}},
+        text=histogram, textposition="outside", selected={"textfont": ink}, unselected={"textfont": ink},
         customdata=[f"{number} accepted" for number in range(len(histogram))],
         hovertext=[f"{number} accepted: {of(number_of, counts.rounds, 'rounds')}"
                    for number, number_of in enumerate(histogram)], hoverinfo="text"))
