@@ -25,7 +25,8 @@ def accepted_histogram(found: Judged, theme: Theme) -> Chart:
     ink = {"color": COLORS[theme]["ink"]}
     figure = go.Figure(go.Bar(
         x=list(range(len(histogram))), y=histogram, marker=pattern(0, theme), cliponaxis=False,
-        text=histogram, textposition="outside", selected={"textfont": ink}, unselected={"textfont": ink},
+        text=histogram, textposition="outside", selected={"textfont": ink},
+        unselected={"textfont": ink, "marker": {"opacity": 0.35}},
         customdata=[f"{number} accepted" for number in range(len(histogram))],
         hovertext=[f"{number} accepted: {of(number_of, counts.rounds, 'rounds')}"
                    for number, number_of in enumerate(histogram)], hoverinfo="text"))
