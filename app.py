@@ -10,6 +10,7 @@ from uuid import uuid4
 import streamlit as st
 
 from app_pages.record.demo import is_demo
+from treegraft.public import is_public
 from treegraft.sessions import identify_by
 
 ICON = Path(__file__).parent / "assets" / "icon.svg"
@@ -21,6 +22,8 @@ def session_name() -> str:
 
 
 identify_by(session_name)
+if is_public():
+    st.set_option("client.showErrorDetails", "none")  # they name files of this machine
 st.set_page_config(page_title="treegraft", page_icon=str(ICON), layout="wide")
 if not is_demo():
     st.logo(str(ICON), size="large")

@@ -7,7 +7,7 @@ import streamlit as st
 from app_pages.acceptance.counted import counted
 from app_pages.acceptance.numbers import numbers
 from app_pages.acceptance.parts import elsewhere_part, length_part, origins_part, stops_part, time_part
-from app_pages.shared.recording import Opened, opened_recording, put_in_address, refuse
+from app_pages.shared.recording import Opened, fragment, opened_recording, put_in_address, refuse
 from treegraft.trace import TraceError
 
 PARTS = {"Length": length_part, "Where it stops": stops_part, "Who proposed it": origins_part, "Time": time_part,
@@ -15,7 +15,7 @@ PARTS = {"Length": length_part, "Where it stops": stops_part, "Who proposed it":
 ONE, ALL = "This run", "All runs together"
 
 
-@st.fragment
+@fragment
 def parts(opened: Opened, together: bool) -> None:
     """The parts of the page; only the open one is worked out."""
     tabs = st.tabs(list(PARTS), on_change="rerun", key="part", bind="query-params")

@@ -8,7 +8,7 @@ from app_pages.compare import differences
 from app_pages.compare.many import show_many
 from app_pages.compare.partners import choose, opened
 from app_pages.compare.trees import Side, show_trees
-from app_pages.shared.recording import Opened, opened_recording, put_in_address, refuse
+from app_pages.shared.recording import Opened, fragment, opened_recording, put_in_address, refuse
 from treegraft.analysis.align import Written, writers
 from treegraft.trace import Run, TraceError
 
@@ -33,7 +33,7 @@ def choose_view() -> str:
                                 required=True, label_visibility="collapsed")
 
 
-@st.fragment
+@fragment
 def show(sides: list[Side]) -> None:
     """All of a comparison; only this runs again when the position moves."""
     if not any(side.written for side in sides):

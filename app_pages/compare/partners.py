@@ -8,31 +8,28 @@ from pathlib import Path
 import streamlit as st
 
 import treegraft
-from app_pages.shared.look import theme
-from app_pages.shared.recording import Opened, open_trace
+from app_pages.shared.look import readable_choices
+from app_pages.shared.recording import Opened, open_trace, uploads
 from treegraft.trace import TraceError
 from treegraft.view.labels import name as shown
-from treegraft.view.library import title_of, traces
-from treegraft.view.palette import PAGE
+from treegraft.view.library import changed_at, titles_of, traces
 
 MOST = 3
 """Recordings beside the first one."""
 
 KEY = "compare with"
 
-CHOSEN = f"<style>[data-testid=stMultiSelectTagsContainer] [data-tag] * {{ color: {PAGE['dark']}; }}</style>"
-"""Streamlit writes what is chosen in white, which cannot be read on the main colour of the dark theme."""
-
 
 @dataclass(frozen=True)
 class Offer:
-    """A run that can be compared with the first one; `name` is that of its recording."""
+    """A run that can be compared with the first one; `name` is that of its recording, `titled` is for people."""
 
     name: str
     path: Path
     changed: float
     number: int
     several: bool
+    titled: str
     policy: str
     prompt: tuple[int, ...]
 
@@ -42,7 +39,7 @@ class Offer:
 
     @property
     def title(self) -> str:
-        title = shown(title_of(self.name))
+        title = shown(self.titled)
         return f"{title}, run {self.number}" if self.several else title
 
 
@@ -58,11 +55,13 @@ def runs_in(path: Path, changed: float) -> list[tuple[str, tuple[int, ...]]]:
 def offers() -> dict[str, Offer]:
     """All runs of all recordings by their code in the address."""
     found = {}
-    for name, path in (traces() | st.session_state.get("uploads", {})).items():
-        changed = path.stat().st_mtime
+    places = traces() | uploads()
+    titles = titles_of(places)
+    for name, path in places.items():
+        changed = changed_at(path)
         runs = runs_in(path, changed)
         for number, (policy, prompt) in enumerate(runs):
-            offer = Offer(name, path, changed, number, len(runs) > 1, policy, prompt)
+            offer = Offer(name, path, changed, number, len(runs) > 1, titles[name], policy, prompt)
             found[offer.code] = offer
     return found
 
@@ -70,7 +69,9 @@ def offers() -> dict[str, Offer]:
 def choose(first: Opened) -> list[Offer]:
     """The first run and those that the user wants beside it."""
     found = offers()
-    own = found.pop(f"{first.name}/{first.number}" if first.number else first.name)
+    own = found.pop(f"{first.name}/{first.number}" if first.number else first.name, None)
+    if own is None:
+        raise TraceError(f"The recording {first.name} has gone in the meantime. Choose another one.")
     same = [code for code, offer in found.items() if offer.prompt == own.prompt]
     ordered = same + [code for code in found if code not in same]
     follow_link(ordered, [code for code in same if found[code].policy != own.policy][:1])
@@ -78,8 +79,7 @@ def choose(first: Opened) -> list[Offer]:
     def titled(code: str) -> str:
         return found[code].title + ("" if code in same else " (another prompt)")
 
-    if theme() == "dark":
-        st.html(CHOSEN)
+    readable_choices()
     codes = st.multiselect("Compare with", ordered, format_func=titled, key=KEY, max_selections=MOST,
                            placeholder="Choose up to three recordings", persist_state="session",
                            help="Recordings of the same prompt come first: only their texts can be the same.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app_pages.record.settings import KEEP
+from app_pages.shared.look import readable_choices
 from treegraft import public
 from treegraft.policies import Policy
 from treegraft.sampling import Sampling
@@ -25,6 +26,7 @@ def choose_limits() -> tuple[int, tuple[str, ...]]:
     """The most new tokens, and the texts that end the answer."""
     most = public.MOST_NEW_TOKENS if public.is_public() else MAX_NEW_TOKENS
     limit = st.number_input("Most new tokens", 1, most, min(256, most), key="max_new_tokens", **KEEP)
+    readable_choices()
     stop = st.multiselect("Stop texts", [], key="stop", accept_new_options=True, placeholder="None", **KEEP,
                           help="The answer ends at the first of these. Write \\\\n for a line break.")
     st.caption("One sequence, in bfloat16 where this machine is fast in it, else in float32.")

@@ -9,7 +9,7 @@ from app_pages.scheduler.missing import no_decisions
 from app_pages.scheduler.summary import summary
 from app_pages.scheduler.threshold import threshold_part
 from app_pages.scheduler.worth import value_part
-from app_pages.shared.recording import Opened, opened_recording, put_in_address, refuse
+from app_pages.shared.recording import Opened, fragment, opened_recording, put_in_address, refuse
 from treegraft.analysis.decisions import Decision, decisions
 from treegraft.trace import Run, TraceError
 
@@ -21,7 +21,7 @@ def decisions_of(_run: Run, key: str) -> list[Decision]:
     return decisions(_run)
 
 
-@st.fragment
+@fragment
 def parts(opened: Opened, found: list[Decision]) -> None:
     """The parts of the page; only the open one is worked out."""
     tabs = st.tabs(list(PARTS), on_change="rerun", key="scheduler part")

@@ -7,11 +7,19 @@ from typing import Literal
 import streamlit as st
 
 from treegraft.view.charts import Theme
+from treegraft.view.palette import PAGE
 
 
 def theme() -> Theme:
     """The theme that the browser shows."""
     return st.context.theme.type or "light"
+
+
+def readable_choices() -> None:
+    """Streamlit writes what is chosen in a multiselect in white, which cannot be read on the main colour of the dark
+    theme."""
+    if theme() == "dark":
+        st.html(f"<style>[data-testid=stMultiSelectTagsContainer] [data-tag] * {{ color: {PAGE['dark']}; }}</style>")
 
 
 def emphasis() -> Literal["primary", "secondary"]:

@@ -5,10 +5,13 @@ The choice holds for all pages, and the address carries it: `trace` and `run`.
 
 from __future__ import annotations
 
+import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, ParamSpec
 
 import streamlit as st
 
@@ -17,10 +20,14 @@ from app_pages.shared.glossary import glossary_button
 from treegraft import public
 from treegraft.analysis.text import visible
 from treegraft.trace import Run, Trace, TraceError
-from treegraft.view.library import name_of, title_of, traces
+from treegraft.view.library import changed_at, name_of, titles_of, traces
 from treegraft.view.model import title
 
+Parameters = ParamSpec("Parameters")
+
 UPLOAD_MEGABYTES = 200
+MOST_UPLOADS = 4
+"""Files that a session keeps."""
 TREE_PAGE = "app_pages/tree/page.py"
 
 NOTHING_YET = """**There is no recording to show yet.**
@@ -55,10 +62,35 @@ class Opened:
         return {"trace": self.name, "run": str(self.number) if self.number else None}
 
 
-@st.cache_resource(max_entries=8, show_spinner="Opening the recording …")
 def open_trace(path: Path, changed: float) -> Trace:
-    """The trace at `path`; `changed` is its time of change, so that a file that was written anew is read anew."""
-    return treegraft.open(path)
+    """The trace at `path`; `changed` is its time of change, so that a file that was written anew is read anew. Errors:
+    `TraceError`."""
+    found = open_once(path, changed)
+    if isinstance(found, TraceError):
+        raise TraceError(str(found))
+    return found
+
+
+@st.cache_resource(max_entries=8, show_spinner="Opening the recording …")
+def open_once(path: Path, changed: float) -> Trace | TraceError:
+    """The trace, or what is wrong with it, which may take as long to find out."""
+    try:
+        return treegraft.open(path)
+    except TraceError as error:
+        return error
+
+
+def fragment(draw: Callable[Parameters, None]) -> Callable[Parameters, None]:
+    """`st.fragment` for what is drawn from a recording: damage that is met only there ends the fragment with words. An
+    error inside a fragment does not reach what called it."""
+    @st.fragment
+    @wraps(draw)
+    def drawn(*args: Parameters.args, **options: Parameters.kwargs) -> None:
+        try:
+            draw(*args, **options)
+        except TraceError as error:
+            refuse(error)
+    return drawn
 
 
 def opened_recording() -> Opened:
@@ -68,7 +100,7 @@ def opened_recording() -> Opened:
         st.info(NOTHING_YET)
         st.stop()
     name, path = chosen
-    changed = path.stat().st_mtime
+    changed = changed_at(path)
     try:
         trace = open_trace(path, changed)
         if trace.warnings:
@@ -112,20 +144,22 @@ def go_to(page: str, address: dict[str, str]) -> NoReturn:
 
 def choose_trace() -> tuple[str, Path] | None:
     """Name and path of the chosen recording."""
-    found = traces() | st.session_state.get("uploads", {})
+    found = traces() | uploads()
+    titles = titles_of(found)
     follow_link(found)
     if st.session_state.get("trace") not in found:
         st.session_state.pop("trace", None)
     with st.container(horizontal=True, vertical_alignment="center"):
-        name = st.selectbox("Recording", list(found), format_func=title_of, key="trace", label_visibility="collapsed",
+        name = st.selectbox("Recording", list(found), format_func=titles.get, key="trace", label_visibility="collapsed",
                             placeholder="No recordings yet", width=360, persist_state="session")
         with st.popover("Open a file", icon=":material/folder_open:"):
             st.file_uploader("Trace file", type=["jsonl", "zst"], key="upload", on_change=keep_upload,
                              max_upload_size=upload_megabytes())
         glossary_button()
-    if name:
-        st.session_state.linked.add(name)
-    return (name, found[name]) if name else None
+    if name is None:
+        return None
+    st.session_state.linked.add(name)
+    return name, found[name]
 
 
 def follow_link(found: dict[str, Path]) -> None:
@@ -148,15 +182,28 @@ def upload_megabytes() -> int:
     return public.UPLOAD_MEGABYTES if public.is_public() else UPLOAD_MEGABYTES
 
 
+def uploads() -> dict[str, Path]:
+    """What was opened in this session, by name, the latest last."""
+    return st.session_state.setdefault("uploads", {})
+
+
 def keep_upload() -> None:
-    """Put the uploaded file on disk for as long as the session lasts, and choose it."""
-    if (file := st.session_state.upload) and file.size <= upload_megabytes() << 20:
-        if "upload_folder" not in st.session_state:
-            st.session_state.upload_folder = tempfile.TemporaryDirectory(prefix="treegraft-")
-        path = Path(st.session_state.upload_folder.name, "upload.jsonl" + ".zst" * file.name.endswith(".zst"))
-        path.write_bytes(file.getbuffer())
-        st.session_state.trace = name_of(Path(file.name))
-        st.session_state.uploads = {st.session_state.trace: path}
+    """Put the uploaded file on disk for as long as the session lasts, and choose it; the oldest make room."""
+    file = st.session_state.upload
+    if not file or file.size > upload_megabytes() << 20:
+        return
+    if "upload_folder" not in st.session_state:
+        st.session_state.upload_folder = tempfile.TemporaryDirectory(prefix="treegraft-")
+    name = re.sub(r"[^\w. -]", "_", name_of(Path(file.name)))[:100]
+    folder = tempfile.mkdtemp(dir=st.session_state.upload_folder.name)
+    path = Path(folder, f"{name}.jsonl" + ".zst" * file.name.endswith(".zst"))
+    path.write_bytes(file.getbuffer())
+    old = uploads().pop(name, None)
+    dropped = [uploads().pop(first) for first in list(uploads())[: max(0, len(uploads()) - MOST_UPLOADS + 1)]]
+    for gone in filter(None, [old, *dropped]):
+        gone.unlink(missing_ok=True)
+    uploads()[name] = path
+    st.session_state.trace = name
 
 
 def choose_run(name: str, trace: Trace) -> int:

@@ -6,11 +6,11 @@ from importlib import import_module
 
 import streamlit as st
 
-from app_pages.shared.recording import Opened, opened_recording, refuse
+from app_pages.shared.recording import Opened, fragment, opened_recording
 from app_pages.tree.download import download_menu
 from app_pages.tree.origin import tell_branch
 from app_pages.tree.shown import shown_at, wanted_place
-from treegraft.trace import Run, TraceError
+from treegraft.trace import Run
 from treegraft.view.model import run_view
 from treegraft.view.player import player, wanted_round
 
@@ -35,7 +35,7 @@ def view_around(opened: Opened) -> dict:
     return view_of(opened.run, opened.key, first) if len(opened.run.rounds) > len(whole["rounds"]) else whole
 
 
-@st.fragment
+@fragment
 def show(opened: Opened) -> None:
     """Player, panel and downloads of one run; only this part runs again when the player asks for something."""
     view, panel = view_around(opened), st.session_state.get("panel")
@@ -53,7 +53,4 @@ def show(opened: Opened) -> None:
 
 chosen = opened_recording()
 tell_branch(chosen)
-try:
-    show(chosen)
-except TraceError as error:
-    refuse(error)
+show(chosen)

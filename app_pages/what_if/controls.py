@@ -48,7 +48,7 @@ def choose_settings(opened: Opened, policy: Policy) -> dict[str, Any]:
 
 
 def key_of(opened: Opened, name: str) -> str:
-    return f"what if {opened.name}/{opened.number} {name}"
+    return f"what if {opened.key} {name}"
 
 
 def forget(opened: Opened, policy: Policy) -> None:
@@ -58,7 +58,7 @@ def forget(opened: Opened, policy: Policy) -> None:
 
 def follow_link(opened: Opened, policy: Policy) -> None:
     """Take the settings that the address names, once for each recording."""
-    seen = f"what if link {opened.name}/{opened.number}"
+    seen = f"what if link {opened.key}"
     if st.session_state.get(seen):
         return
     st.session_state[seen] = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from app_pages.shared.recording import Opened, opened_recording, put_in_address, refuse
+from app_pages.shared.recording import Opened, fragment, opened_recording, put_in_address, refuse
 from app_pages.what_if.controls import choose_costs, choose_settings
 from app_pages.what_if.curve import show_curve
 from app_pages.what_if.missing import cannot_replay
@@ -18,7 +18,7 @@ from treegraft.trace import TraceError
 VIEWS = ("Range of a setting", "Trees", "Temperature", "Run it for real")
 
 
-@st.fragment
+@fragment
 def show(opened: Opened, found: Replays) -> None:
     """Settings, what they come to, and a closer look; only this part runs again when a setting moves."""
     with st.container(border=True):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from random import Random
 
 import pytest
+import zstandard
 from streamlit.testing.v1 import AppTest
 
 from tests.strategies import VOCAB, make_run, write_runs
@@ -79,3 +81,52 @@ def test_a_page_without_recordings_says_what_to_do(page, tmp_path, monkeypatch):
     app = AppTest.from_file(ROOT / "app_pages" / page / "page.py", default_timeout=SECONDS).run()
     assert not app.exception
     assert any(element.value for element in (*app.info, *app.markdown, *app.caption))
+
+
+# --- damage that is met only when a part of the recording is read ---
+
+
+def lines_of(name: str) -> list[dict]:
+    """The records of a demo."""
+    with (DEMOS / f"{name}.jsonl.zst").open("rb") as file:
+        text = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def parent_beyond(records: list[dict]) -> None:
+    next(one for one in records if one["kind"] == "round" and one["index"] == 3)["nodes"]["parent"][3] = 50_000
+
+
+def other_k(records: list[dict]) -> None:
+    next(one for one in records if one["kind"] == "prefill")["k"] += 1
+
+
+def no_base64(records: list[dict]) -> None:
+    next(one for one in records if one["kind"] == "pieces")["base64"] = {"5": "?"}
+
+
+def number_for_a_reason(records: list[dict]) -> None:
+    next(one for one in records if one["kind"] == "end")["reason"] = 7
+
+
+def above_certainty(records: list[dict]) -> None:
+    for event in next(one for one in records if one["kind"] == "round")["events"]:
+        if event["kind"] == "verify":
+            event["logprob"] = [10**12] * len(event["logprob"])
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("damage", [parent_beyond, other_k, no_base64, number_for_a_reason, above_certainty])
+def test_damage_ends_in_words(page, damage, tmp_path, monkeypatch):
+    monkeypatch.setenv("TREEGRAFT_HOME", str(tmp_path))
+    records = lines_of("treegraft")
+    damage(records)
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "recordings" / "hurt.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    app = AppTest.from_file(ROOT / "app_pages" / page / "page.py", default_timeout=SECONDS)
+    for key, value in {"trace": "hurt", "with": "eagle2"}.items():
+        app.query_params[key] = value
+    app.run()
+    assert not app.exception
+    if page == "tree" and damage is not above_certainty and damage is not number_for_a_reason:
+        assert app.error[0].value == "This recording cannot be shown:"

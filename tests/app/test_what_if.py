@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
+import zstandard
 from streamlit.testing.v1 import AppTest
 
 import treegraft
@@ -34,6 +37,10 @@ def opened(name: str, **parameters: str) -> AppTest:
     return app
 
 
+def slider(app: AppTest, setting: str):
+    return next(one for one in app.slider if one.key.endswith(f" {setting}"))
+
+
 def whatif_of(name: str) -> WhatIf:
     return WhatIf(treegraft.open(DEMOS / f"{name}.jsonl.zst").runs[0])
 
@@ -57,7 +64,7 @@ def expected(whatif: WhatIf, profile: CostProfile = AS_MEASURED, **settings) -> 
 def test_a_moved_slider_gives_the_number_of_the_library(name, setting, value):
     app, whatif = opened(name), whatif_of(name)
     assert shown(app) == expected(whatif)
-    app.slider(key=f"what if {name}/0 {setting}").set_value(value).run()
+    slider(app, setting).set_value(value).run()
     assert not app.exception
     assert shown(app) == expected(whatif, **{setting: value})
     assert shown(app) != expected(whatif)
@@ -91,6 +98,24 @@ def test_a_link_keeps_the_costs_and_only_those_on_offer():
     for nonsense in ("1e9,1", "2", "nan,2", "2,2,2"):
         assert shown(opened("eagle2", costs=nonsense)) == expected(
             whatif_of("eagle2"), CostProfile(drafters=2.0 if nonsense == "nan,2" else 1.0))
+
+
+def test_a_recording_that_was_written_anew_begins_with_its_own_settings(tmp_path):
+    path = tmp_path / "recordings" / "mine.jsonl"
+    path.parent.mkdir()
+    with (DEMOS / "eagle2.jsonl.zst").open("rb") as file:
+        header, rest = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True).read().split(b"\n", 1)
+    path.write_bytes(header + b"\n" + rest)
+    app = opened("mine", set="budget:150")
+    assert slider(app, "budget").value == 150
+    told = json.loads(header)
+    told["policy"]["settings"]["budget"] = 2
+    path.write_bytes(json.dumps(told).encode() + b"\n" + rest)
+    os.utime(path, (1, 1))
+    del app.query_params["set"]
+    app.run()
+    assert not app.exception
+    assert slider(app, "budget").value == 2
 
 
 def test_what_cannot_be_known_is_said():
