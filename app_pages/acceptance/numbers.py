@@ -21,7 +21,7 @@ def numbers(counts: Summary) -> None:
         show("Rounds", f"{counts.rounds:,}", "rounds")
         show("Output tokens", f"{counts.tokens:,}", "tokens")
         show("Tokens/s", per_second(counts.speed.tokens_per_second), "tokens/s")
-        show("Against plain", "-" if counts.speedup is None else f"{counts.speedup:.2f}x", "speedup")
+        show("Against plain", "-" if counts.speedup is None else f"{counts.speedup:.2f}×", "speedup")
     origin_badge("measured")
     for sentence in remarks(counts):
         st.text(sentence)

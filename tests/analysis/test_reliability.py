@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -90,3 +91,5 @@ def test_parts_hold_every_round_once(positions):
     assert sum(len(part.places) for part in found.parts) == len(positions)
     assert sum(len(part.places) * part.accepted for part in found.parts) == pytest.approx(
         sum(position % 3 for position in positions))
+    assert all(part.low < part.high for part in found.parts)
+    assert all(one.high == other.low for one, other in pairwise(found.parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -54,8 +55,9 @@ def trend(rounds: Sequence[RoundRow], parts: int = PARTS) -> Trend:
     """Stretches of nearly equal numbers of rounds, and the slope. Rounds that the text's end cut are left out: what
     they accepted says nothing on drafts."""
     rounds = sorted((round for round in rounds if round.bonus), key=lambda round: round.position)
-    edges = sorted({len(rounds) * place // parts for place in range(parts + 1)})
     starts = [round.position for round in rounds] + [rounds[-1].position + rounds[-1].accepted + 1 if rounds else 0]
+    equal = (len(rounds) * place // parts for place in range(parts + 1))
+    edges = sorted({bisect_left(starts, starts[edge]) for edge in equal})  # rounds of one position stay together
     found = [_part(rounds[low:high], starts[high]) for low, high in pairwise(edges)]
     x = np.array([round.position for round in rounds], float)
     y = np.array([round.accepted for round in rounds], float)
