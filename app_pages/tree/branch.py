@@ -9,6 +9,7 @@ from app_pages.record.watch import plain, polled
 from app_pages.shared.charts import origin_badge
 from app_pages.shared.look import emphasis
 from app_pages.shared.recording import TREE_PAGE, go_to
+from app_pages.shared.worker import show_worker
 from app_pages.tree.shown import Shown
 from treegraft.analysis.text import RUNNING_TEXT, visible
 from treegraft.branch import (
@@ -24,7 +25,7 @@ from treegraft.branch import (
     why_not,
 )
 from treegraft.drafters import SCORING
-from treegraft.live import LiveRun, Snapshot, Worker
+from treegraft.live import LiveRun
 from treegraft.models.pairs import PAIRS
 from treegraft.public import MOST_NEW_TOKENS, is_public
 from treegraft.view.branch_table import choice_table, choice_title
@@ -75,7 +76,7 @@ def ask(shown: Shown, node: int | str) -> None:
         st.button("Ask the models", key="ask_now", icon=":material/neurology:", disabled=busy, on_click=begin_ask,
                   args=(question_of(shown, node, drafter, typed or ""),))
     if work is not None and same_place(work.question, question_of(shown, node, drafter)):
-        polled(show_ask, work)
+        polled(show_worker, work)
         if work.answer:
             show_answer(shown, node, work)
 
@@ -86,31 +87,6 @@ def begin_ask(question: Question) -> None:
 
 def same_place(one: Question, other: Question) -> bool:
     return (one.context, one.path, one.drafter) == (other.context, other.path, other.drafter)
-
-
-def show_ask(work: Worker, live: bool) -> None:
-    """What a worker is doing, and what went wrong."""
-    now = work.snapshot()
-    if live and not now.is_live:
-        st.rerun()
-    if now.is_live:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(words_of(now), width="stretch")
-            st.button("Stop", icon=":material/stop:", on_click=work.stop, disabled=work.is_stopping,
-                      key=f"stop {type(work).__name__}")
-    elif now.state == "failed":
-        st.error(plain(now.error))
-    elif now.state == "stopped":
-        st.caption("Stopped.")
-
-
-def words_of(now: Snapshot) -> str:
-    """What a worker is doing, in words."""
-    if now.state == "queued":
-        return f"Another session is decoding: you are number {now.ahead} in the queue."
-    if now.state == "loading":
-        return f"{now.stage.capitalize()} \u2026"
-    return f"{now.tokens} tokens so far \u2026" if now.tokens else "The models are reading \u2026"
 
 
 def show_answer(shown: Shown, node: int | str, work: Ask) -> None:
@@ -182,7 +158,7 @@ def begin_branch(shown: Shown, node: int | str, token: int, limit: int, choices:
 
 def show_branch_run(shown: Shown, work: LiveRun) -> None:
     """How far the branch is; once it has ended, where to look at it."""
-    polled(show_ask, work)
+    polled(show_worker, work)
     now, origin = work.snapshot(), work.request.prompt.branch.trace
     if now.is_live or not now.path or shown.opened.name != origin:
         return

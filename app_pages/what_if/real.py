@@ -14,6 +14,7 @@ from app_pages.record.words import plain
 from app_pages.shared.charts import origin_badge
 from app_pages.shared.look import emphasis
 from app_pages.shared.recording import TREE_PAGE, Opened, go_to
+from app_pages.shared.worker import show_worker
 from app_pages.what_if.command import command
 from app_pages.what_if.replays import Replays
 from treegraft.analysis.agreement import first_difference
@@ -21,7 +22,7 @@ from treegraft.analysis.cost_profile import CostProfile
 from treegraft.analysis.whatif import Replay, WhatIf, change
 from treegraft.analysis.whatif_numbers import tokens_per_second
 from treegraft.branch import BranchError, drafters_of, sampling_of, why_not
-from treegraft.live import LiveRun, Request, Snapshot, Worker
+from treegraft.live import LiveRun, Request, Worker
 from treegraft.settings import SettingError
 from treegraft.trace import Run
 from treegraft.view.library import name_of
@@ -84,27 +85,10 @@ def outcome(run: Run) -> dict[str, float | None]:
 
 def show_work(work: Worker, live: bool) -> None:
     """How far the run is; at its end, what became of the prediction."""
+    show_worker(work, live)
     now = work.snapshot()
-    if live and not now.is_live:
-        st.rerun()
-    if now.is_live:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(progress(now), width="stretch")
-            st.button("Stop", icon=":material/stop:", on_click=work.stop, disabled=work.is_stopping, key="stop real")
-    elif now.state == "failed":
-        st.error(plain(now.error))
-    elif now.run and now.path:
+    if not now.is_live and now.state != "failed" and now.run and now.path:
         show_outcome(now.run, now.path)
-
-
-def progress(now: Snapshot) -> str:
-    """What a live run is at."""
-    if now.ahead:
-        return f"Another session is decoding: you are number {now.ahead} in the queue."
-    if now.state == "loading":
-        return f"{now.stage.capitalize()} …"
-    return (f"{now.tokens} tokens; the drafters are asked what replays need …" if now.state == "probing"
-            else f"{now.tokens} tokens so far …")
 
 
 def show_outcome(run: Run, path: Path) -> None:
