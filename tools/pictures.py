@@ -24,7 +24,7 @@ SETTLED = 2500
 PAGES = {
     "tree": "?trace=eagle2&round=4",
     "graft": "?trace=graft&round=4",
-    "treegraft": "?trace=treegraft&round=0&event=7",
+    "treegraft": "?trace=treegraft&round=1&event=16",
     "acceptance": "acceptance?trace=eagle2",
     "what-if": "what-if?trace=eagle2",
     "scheduler": "scheduler?trace=treegraft",
