@@ -103,10 +103,7 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]] | records.Prompt, 
     tokens = asked.tokens
     max_context = context_size(pair, len(tokens), max_new_tokens, policy.capacity, max_context)
     header = describe_run(pair, policy, chosen, asked)
-    header.decoding = records.Decoding(
-        temperature=sampling.temperature, top_k=top_k, top_p=sampling.top_p, min_p=sampling.min_p, rule=rule,
-        seed=sampling.seed, max_new_tokens=max_new_tokens, max_context=max_context, stop=stop,
-        eos=sorted(pair.target.eos_ids))
+    header.decoding = describe_decoding(sampling, rule, max_new_tokens, max_context, stop, sorted(pair.target.eos_ids))
     header.group, header.index, header.turn, header.level = group, index, turn, level
     with ExitStack() as stack:
         stack.enter_context(pair.lock)
@@ -125,6 +122,14 @@ def record(pair: Pair, prompt: str | Sequence[dict[str, str]] | records.Prompt, 
         sampler = Sampler(sampling, rule, pair.target.usable_vocab) if sampling.temperature else None
         run_to_end(recorder, target, policy, chosen, constants, sampler, on_round, on_probe)
     return Recording(recorder.run, Path(out) if out is not None else None)
+
+
+def describe_decoding(sampling: Sampling, rule: str, max_new_tokens: int, max_context: int, stop: list[str],
+                      eos: list[int]) -> records.Decoding:
+    """How tokens are chosen and what ends the text, for the header."""
+    return records.Decoding(
+        temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, min_p=sampling.min_p, rule=rule,
+        seed=sampling.seed, max_new_tokens=max_new_tokens, max_context=max_context, stop=stop, eos=eos)
 
 
 def check_request(policy: Policy, max_new_tokens: int, stop: str | Sequence[str]) -> list[str]:

@@ -442,6 +442,16 @@ def test_the_view_for_a_projector(fake):
     assert "Download" not in labels(app)
 
 
+def test_strangers_are_shown_no_traceback(monkeypatch):
+    told = {}
+    monkeypatch.setattr(st, "set_option", told.__setitem__)
+    AppTest.from_file(PAGE.parents[2] / "app.py", default_timeout=SECONDS).run()
+    assert told == {}
+    monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
+    AppTest.from_file(PAGE.parents[2] / "app.py", default_timeout=SECONDS).run()
+    assert told == {"client.showErrorDetails": "none"}
+
+
 def test_strangers_cannot_start_a_download(monkeypatch):
     monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
     monkeypatch.setattr(WheelModel, "is_here", False)
