@@ -493,7 +493,11 @@ def test_a_file_can_be_dropped_and_a_broken_one_is_explained(page, app, tmp_path
     expect(page.locator(".tg-round-name")).to_contain_text("of 0 to 3")
     page.locator("input[type=file]").set_input_files(bad)
     expect(page.get_by_text("This recording cannot be shown")).to_be_visible()
+    expect(page.get_by_text("/broken.jsonl")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.get_by_role("combobox", name="Recording").click()
+    expect(page.get_by_role("option", name="Mine")).to_be_visible()
 
 
 def test_one_of_several_runs_can_be_chosen(page, app):
