@@ -26,6 +26,8 @@ from treegraft.view.model import title
 Parameters = ParamSpec("Parameters")
 
 UPLOAD_MEGABYTES = 200
+NAME_LENGTH = 60
+"""Characters of an opened file's name; with four bytes each they fit into a file's name on any disk."""
 MOST_UPLOADS = 4
 """Files that a session keeps."""
 TREE_PAGE = "app_pages/tree/page.py"
@@ -194,7 +196,7 @@ def keep_upload() -> None:
         return
     if "upload_folder" not in st.session_state:
         st.session_state.upload_folder = tempfile.TemporaryDirectory(prefix="treegraft-")
-    name = re.sub(r"[^\w. -]", "_", name_of(Path(file.name)))[:100]
+    name = re.sub(r"[^\w. -]", "_", name_of(Path(file.name)))[:NAME_LENGTH]
     folder = tempfile.mkdtemp(dir=st.session_state.upload_folder.name)
     path = Path(folder, f"{name}.jsonl" + ".zst" * file.name.endswith(".zst"))
     path.write_bytes(file.getbuffer())

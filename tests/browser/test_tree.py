@@ -491,6 +491,9 @@ def test_a_file_can_be_dropped_and_a_broken_one_is_explained(page, app, tmp_path
     page.get_by_role("button", name="Open a file").click()
     page.locator("input[type=file]").set_input_files(good)
     expect(page.locator(".tg-round-name")).to_contain_text("of 0 to 3")
+    long = {"name": "\u9577" * 120 + ".jsonl", "mimeType": "text/plain", "buffer": good.read_bytes()}
+    page.locator("input[type=file]").set_input_files(long)
+    place(page, trace="\u9577" * 60)
     page.locator("input[type=file]").set_input_files(bad)
     expect(page.get_by_text("This recording cannot be shown")).to_be_visible()
     expect(page.get_by_text("/broken.jsonl")).to_be_visible()

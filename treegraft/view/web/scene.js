@@ -126,7 +126,7 @@ class Scene {
     const above = this.round.events[number]?.kind === "accept";
     const texts = notes.map(([item, words]) => vector("text", above
       ? { x: tenth(item.x - RADIUS - 2), y: tenth(item.y - RADIUS - 1), "text-anchor": "end" }
-      : { x: (item.outlet + 3).toFixed(1), y: tenth(item.y), dy: "0.34em" }, words));
+      : { x: tenth(item.outlet + 3), y: tenth(item.y), dy: "0.34em" }, words));
     const pulses = walkOf(this.round, number).map((id) => this.byId.get(id)).filter(Boolean)
       .map((item, turn) => vector("circle", { class: "tg-pulse", r: RADIUS + 6, cx: tenth(item.x), cy: tenth(item.y), style: `--turn:${turn}` }));
     this.canvas.notes.replaceChildren(...pulses, ...texts);
