@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 import treegraft
+from tests.browser.tree import click_mark
 from treegraft.view.labels import label
 from treegraft.view.lesson_places import place
 from treegraft.view.library import DEMOS
@@ -41,7 +42,7 @@ def test_a_step_leads_the_player_and_the_user_can_come_back(page, app, eagle2):
     page.get_by_role("button", name="Next step").click()
     page.wait_for_url("**step=3")
     expect(chosen(page)).to_contain_text(f"node {spot.node}")
-    page.locator(".tg-item.tg-root > .tg-mark").click()
+    click_mark(page, "root")
     expect(chosen(page)).to_contain_text("node 0")
     page.get_by_role("button", name="Show this place again").click()
     expect(chosen(page)).to_contain_text(f"node {spot.node}")
@@ -63,8 +64,8 @@ def test_a_click_in_the_tree_answers_wrong_and_right(page, app, eagle2):
     visit(page, app, 3, 6)
     check = page.get_by_test_id("stButton").get_by_role("button", name="Check")
     expect(check).to_be_disabled()
-    for item, verdict in ((".tg-accepted", "Not so"), (".tg-rejected", "Right")):
-        page.locator(f".tg-item{item} > .tg-mark").first.click()
+    for look, verdict in (("accepted", "Not so"), ("rejected", "Right")):
+        click_mark(page, look)
         number = re.search(r"node (\d+)", chosen(page).inner_text())[1]
         expect(page.get_by_text(f"Node {number} is chosen.")).to_be_visible()
         expect(page.get_by_text("Not so", exact=True)).to_have_count(0)

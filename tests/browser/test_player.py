@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import treegraft
+from tests.browser.tree import expect_marks
 from tests.strategies import VOCAB, make_run, write_runs
 from tests.view.examples import drawn, grafted, retrieved
 from treegraft.analysis.oracle import reach
@@ -185,7 +186,7 @@ def test_copied_tokens_are_marked_in_the_text_that_they_came_from(play):
 
 def test_rescoring_walk_and_learned_rows_can_be_seen(play):
     page = play(grafted(), "#round=0&event=3")
-    expect(page.locator(".tg-item.tg-scored")).to_have_count(3)
+    expect_marks(page, 3, "scored")
     expect(page.locator(".tg-notes text")).to_have_text(["1→2", "2→1"])
     page.keyboard.press("End")
     page = play(drawn())

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import treegraft
+from tests.browser.tree import click_mark, crosses, expect_marks, marks
 from tests.strategies import VOCAB, make_run, write_runs
 from tests.view.examples import drawn, grafted, retrieved
 from treegraft.trace.records import NATS, Prompt, Tried
@@ -107,22 +108,20 @@ def test_events_show_the_nodes_that_were_there(page, app, demo):
     visit(page, app, trace=name, round=2, event=0)
     for state in round.states[1:]:
         there = sum(state.born[node] for node in drawn)
-        expect(page.locator(".tg-item.tg-node:not(.tg-off)")).to_have_count(there)
+        expect_marks(page, there)
         page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowLeft")
-    expect(page.locator(".tg-item.tg-accepted")).to_have_count(round.accepted)
+    expect_marks(page, round.accepted, "accepted")
 
 
 def test_a_rejected_node_can_be_told_without_its_colour(page, app, demo):
     name, run = demo
     number = next(at for at, one in enumerate(run.rounds) if "rejected" in one.fates)
     visit(page, app, trace=name, round=number, event=0)
-    expect(page.locator(".tg-stage .tg-cross")).to_have_count(0)
+    assert not crosses(page)
     visit(page, app, trace=name, round=number)
-    rejected = page.locator(".tg-item.tg-rejected").count()
-    assert rejected
-    expect(page.locator(".tg-item.tg-rejected > .tg-cross")).to_have_count(rejected)
-    expect(page.locator(".tg-stage .tg-cross")).to_have_count(rejected)
+    expect_marks(page, run.rounds[number].fates.count("rejected"), "rejected")
+    assert sorted(crosses(page)) == sorted(marks(page, "rejected"))
 
 
 def test_play_runs_by_itself(page, app, demo):
@@ -138,7 +137,7 @@ def test_a_clicked_node_shows_the_numbers_of_the_trace(page, app, demo):
     number, round = next((at, one) for at, one in enumerate(run.rounds) if one.accepted)
     node, verify, nodes = round.path[0], round.event("verify"), round.record.nodes
     visit(page, app, trace=name, round=number)
-    page.locator(".tg-item.tg-accepted > .tg-mark").first.click()
+    click_mark(page, "accepted")
     place(page, node=node)
     expect(page.locator(".tg-sheet-ids")).to_contain_text(f"token {nodes.token[node]} · node {node}")
     expect(page.locator(".tg-sheet-token")).to_have_text(label(run.pieces[nodes.token[node]]))
@@ -170,9 +169,9 @@ def test_streamlit_does_not_hear_the_keys(page, app, demo):
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def marks(page: Page, name: str) -> int:
+def signs(page: Page, name: str) -> int:
     """How many drawn nodes carry a sign or a ring of this name."""
-    return page.locator(f".tg-stage .tg-item:not(.tg-off) > .tg-{name}").count()
+    return page.locator(f".tg-stage .tg-{name}").count()
 
 
 def test_the_next_call_shows_the_decision_and_its_frontier(page, app):
@@ -182,7 +181,7 @@ def test_the_next_call_shows_the_decision_and_its_frontier(page, app):
     place(page, round=0, event=2)
     expect(page.locator(".tg-tag-call")).to_have_text("Layer 2: call")
     expect(page.locator(".tg-event")).to_contain_text("expects that to save 1.25 ms, more than the threshold")
-    assert marks(page, "frontier-stayed") == 2
+    assert signs(page, "frontier-stayed") == 2
     assert facts(page) == {"Schedule": "scheduler", "Calls left": "3", "Margin": "1.25 ms", "Threshold": "0.50 ms",
                            "Frontier": "2 nodes"}
     expect(page.locator(".tg-moves tr").nth(1)).to_have_text("overlap0.50")
@@ -193,24 +192,24 @@ def test_the_next_call_shows_the_decision_and_its_frontier(page, app):
 def test_a_rescoring_marks_what_rose_and_fell(page, app):
     visit(page, app, trace="grafted", round=0, event=3)
     expect(page.locator(".tg-tag")).to_have_text("Rescore")
-    assert [marks(page, f"move-{name}") for name in ("risen", "fallen", "lost")] == [1, 1, 1]
+    assert [signs(page, f"move-{name}") for name in ("risen", "fallen", "lost")] == [1, 1, 1]
     rows = page.locator(".tg-moves tbody tr")
     expect(rows).to_have_count(3)
     assert [row.replace("\t", " ") for row in rows.all_inner_texts()] == [
         "·is −0.70 → −0.20 2 → 1", "·sky −0.50 → −0.80 1 → 2", "·blue none → −9.00 3"]
-    page.locator(".tg-item.tg-risen > .tg-mark").click()
+    click_mark(page, "risen")
     place(page, node=2)
     assert facts(page)["Score"] == "−0.70 → −0.20 nats"
     expect(page.locator(".tg-why")).to_contain_text("small rescored it in layer 2: −0.70 nats before, −0.20 nats")
     page.keyboard.press("ArrowRight")
     place(page, event=4)
-    assert marks(page, "move") == 0
+    assert signs(page, "move") == 0
 
 
 def test_a_reselection_outlines_the_old_frontier_and_the_new_one(page, app):
     visit(page, app, trace="grafted", round=0, event=4)
     expect(page.locator(".tg-tag")).to_have_text("Reselect")
-    assert [marks(page, f"frontier-{name}") for name in ("stayed", "joined", "left")] == [1, 1, 1]
+    assert [signs(page, f"frontier-{name}") for name in ("stayed", "joined", "left")] == [1, 1, 1]
     assert [words.split("\n")[0].strip() for words in page.locator(".tg-group").all_inner_texts()] == [
         "1 stayed", "1 new", "1 left"]
 
@@ -240,9 +239,7 @@ def test_a_wall_stands_where_a_gate_stopped_drafting(page, app):
     expect(wall).to_have_css("opacity", "1")
     expect(wall).to_have_text("drafting stopped: d1")
     x = float(wall.locator("line").get_attribute("x1"))
-    marks = page.locator(".tg-item.tg-node")
-    columns = {float(re.match(r"translate\(([\d.]+),", mark.get_attribute("transform"))[1]) for mark in marks.all()}
-    assert max(columns) < x
+    assert max(column for column, _ in marks(page)) < x
     assert [row.split() for row in page.locator(".tg-moves tbody tr").all_inner_texts()] == [
         ["d0", "0.607", "0.140", "go"], ["d1", "0.549", "0.550", "stop"]]
     page.keyboard.press("End")
@@ -261,8 +258,8 @@ def test_the_next_graft_shows_how_the_budget_was_shared(page, app):
     assert widths[1] == pytest.approx(3 * widths[0], rel=0.05)
     assert facts(page) == {"Share drafted": "2", "Share retrieved": "6", "Retrieved": "5", "Drafted, too": "2",
                            "Given to others": "2", "Empty places": "1"}
-    expect(page.locator(".tg-stage .tg-item.tg-found")).to_have_count(3)
-    expect(page.locator(".tg-stage .tg-item.tg-again")).to_have_count(2)
+    expect_marks(page, 3, "found")
+    expect_marks(page, 2, "again")
     page.keyboard.press("g")
     expect(page.locator(".tg-toast")).to_have_text("No further graft in this recording.")
 
@@ -545,7 +542,7 @@ def test_the_root_stays_in_sight_where_the_branch_is_taller_than_the_frame(page,
     visit(page, app, trace="treegraft", round=0)
     expect(page.locator(".tg-item.tg-root")).to_be_visible()
     page.wait_for_timeout(500)
-    stage, root = page.locator(".tg-stage").bounding_box(), page.locator(".tg-item.tg-root > .tg-mark").bounding_box()
+    stage, root = page.locator(".tg-stage").bounding_box(), page.locator(".tg-item.tg-root").bounding_box()
     assert stage["y"] < root["y"]
     assert root["y"] + root["height"] < stage["y"] + stage["height"]
 

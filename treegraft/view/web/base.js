@@ -22,14 +22,19 @@ function fill(made, attributes, children) {
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  made.append(...joined(children));
   return made;
 }
 
-// Fills a box unless it holds the same already: what is left alone needs no layout. For parts that nothing listens to.
-function refill(box, ...parts) {
-  const made = fill(box.cloneNode(), {}, ...parts);
-  if (!made.isEqualNode(box)) box.replaceChildren(...made.childNodes);
+// Children in one row, without those that are nothing, and texts that follow each other as one: each takes a layout.
+function joined(children) {
+  const parts = [];
+  for (const child of children.flat(Infinity)) {
+    if (child === null || child === undefined || child === "") continue;
+    if (typeof child === "string" && typeof parts.at(-1) === "string") parts.push(parts.pop() + child);
+    else parts.push(child);
+  }
+  return parts;
 }
 
 const tenth = (pixels) => Math.round(pixels * 10) / 10;
@@ -66,7 +71,7 @@ function labelParts(text) {
 function chip(text, length = 60) {
   const parts = labelParts(short(text, length));
   return element("span", { class: "tg-chip", title: text.length > length ? text : undefined },
-    parts.map((part) => element("span", part.sign ? { class: "tg-sign" } : {}, part.text)));
+    parts.map((part) => (part.sign ? element("span", { class: "tg-sign" }, part.text) : part.text)));
 }
 
 // A sentence of the view: its template's text and fields, filled from the packed values and from known facts.

@@ -17,50 +17,77 @@ class Part {
   }
 }
 
-// A node, the bonus or a stub: a shape, and words beside it if it has any.
-class Mark extends Part {
+// Tells how wide a label is. Off the screen: a canvas of the page would first style what has changed in it.
+function rulerOf(root) {
+  const ruler = new OffscreenCanvas(1, 1).getContext("2d"), widths = new Map();
+  ruler.font = `600 12.5px ${getComputedStyle(root).fontFamily}`;
+  return (text) => {
+    if (!widths.has(text)) widths.set(text, ruler.measureText(text).width);
+    return widths.get(text);
+  };
+}
+
+// What looks the same, as one element: a browser styles a few elements faster than hundreds.
+class Looks {
   constructor() {
-    const shape = new Part("path", { class: "tg-mark" });
-    super("g", {}, shape.element);
-    this.shape = shape;
-    this.words = new Part("text", { y: "0.34em" });
+    this.found = new Map();
   }
 
-  // A sign of its own beside the shape, null for none.
-  sign(made) {
-    this.made?.remove();
-    this.made = made;
-    if (made) this.element.prepend(made);
+  // Things of the same name look the same: `look` gives the attributes.
+  add(name, path, look) {
+    if (!this.found.has(name)) this.found.set(name, { name, look: look(), paths: [] });
+    this.found.get(name).paths.push(path);
   }
 
-  // A cross on the shape: its fate can be told without its colour.
-  crossed(on) {
-    if (on) this.shape.element.after((this.cross ||= crossing()));
-    else this.cross?.remove();
+  get attributes() {
+    const order = ({ look }) => inFront(look.class);
+    return [...this.found.values()].sort((one, other) => order(one) - order(other) || (one.name < other.name ? -1 : 1))
+      .map(({ look, paths }) => ({ ...look, d: paths.join("") }));
+  }
+}
+
+// A layer of paths.
+class Layer {
+  constructor(name) {
+    this.element = vector("g", { class: name });
+    this.parts = [];
   }
 
-  bracket(made) {
-    this.around?.remove();
-    this.around = made;
-    if (made) this.element.append(made);
+  draw(looks) {
+    const wanted = looks.attributes;
+    for (const part of this.parts.splice(wanted.length)) part.element.remove();
+    wanted.forEach((attributes, place) => {
+      if (!this.parts[place]) this.element.append((this.parts[place] = new Part("path", {})).element);
+      this.parts[place].set(attributes);
+    });
+  }
+}
+
+// The words beside a node, the bonus or a stub, if it has any.
+class Label {
+  constructor(layer) {
+    this.layer = layer;
+    this.words = "";
   }
 
-  draw(path) {
-    this.shape.set({ d: path });
+  write(words, x, y) {
+    if (!words && !this.words) return;
+    this.text ||= new Part("text", { dy: "0.34em" });
+    this.text.set({ x, y });
+    if (words === this.words) return;
+    this.words = words;
+    this.fill(labelParts(words));
+    if (!words) this.text.element.remove();
+    else if (!this.text.element.parentNode) this.layer.append(this.text.element);
   }
 
-  write(label, x) {
-    if (label) this.words.set({ x });
-    if (label === this.label) return;
-    this.label = label;
-    this.fill(labelParts(label));
-    if (!label) this.words.element.remove();
-    else if (!this.words.element.parentNode) this.element.append(this.words.element);
+  paint(classes) {
+    if (this.words) this.text.set({ class: `tg-label ${classes}` });
   }
 
   // Signs and letters change places seldom: where they do not, the elements stay.
   fill(parts) {
-    const form = parts.map((part) => (part.sign ? "s" : "l")).join(""), box = this.words.element;
+    const form = parts.map((part) => (part.sign ? "s" : "l")).join(""), box = this.text.element;
     if (form === this.form) parts.forEach(({ text }, place) => { leaf(box.childNodes[place]).data = text; });
     else box.replaceChildren(...parts.map(({ sign, text }) => (sign ? vector("tspan", { class: "tg-sign" }, text) : text)));
     this.form = form;
@@ -71,40 +98,25 @@ const leaf = (node) => node.firstChild ?? node;
 
 class Canvas {
   constructor() {
-    Object.assign(this, { marks: [], links: [], wall: null });
-    this.edges = vector("g", { class: "tg-edges" });
-    this.nodes = vector("g", { class: "tg-nodes" });
-    this.notes = vector("g", { class: "tg-notes" });
+    Object.assign(this, { labels: [], wall: null, edges: new Layer("tg-edges"), marks: new Layer("tg-marks") });
+    for (const layer of ["signs", "letters", "notes"]) this[layer] = vector("g", { class: `tg-${layer}` });
     this.ring = new Part("circle", { class: "tg-ring", r: RADIUS + 4, visibility: "hidden" });
-    this.root = new Part("svg", { class: "tg-tree", role: "img" }, this.edges, this.ring.element, this.nodes, this.notes);
+    this.crosses = new Part("path", { class: "tg-cross" });
+    this.root = new Part("svg", { class: "tg-tree", role: "img" }, this.edges.element, this.ring.element, this.signs,
+      this.marks.element, this.crosses.element, this.letters, this.notes);
     this.svg = this.root.element;
   }
 
-  begin(width, height, wall) {
+  // Prepares for a tree of so many items; the labels that it has are those of the tree before.
+  begin(width, height, wall, items) {
     this.root.set({ width, height, viewBox: `0 0 ${width} ${height}` });
     this.svg.classList.remove("tg-dim");
+    this.signs.replaceChildren();
     this.notes.replaceChildren();
     this.wall?.remove();
     this.wall = wall;
     if (wall) this.svg.prepend(wall);
-  }
-
-  mark(place) {
-    const mark = (this.marks[place] ||= new Mark());
-    if (mark.element.parentNode !== this.nodes) this.nodes.append(mark.element);
-    mark.sign(null);
-    mark.bracket(null);
-    return mark;
-  }
-
-  edge(place) {
-    const edge = (this.links[place] ||= new Part("path", {}));
-    if (edge.element.parentNode !== this.edges) this.edges.append(edge.element);
-    return edge;
-  }
-
-  // Takes away what the tree before had more.
-  trim(marks, links) {
-    for (const part of [...this.marks.splice(marks), ...this.links.splice(links)]) part.element.remove();
+    for (const label of this.labels.splice(items)) label.write("");
+    while (this.labels.length < items) this.labels.push(new Label(this.letters));
   }
 }

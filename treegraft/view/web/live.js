@@ -98,7 +98,7 @@ class Live {
     this.drawnWidth = clientWidth;
     this.canvas ||= new Canvas();
     this.scene = new Scene(this.view, round, this.canvas, { opened: new Set(), allLabels: false, width: clientWidth - 2,
-      height: clientHeight - 2, best: clientWidth < 560 ? 4 : 8, measure: (words) => this.measure(words) });
+      height: clientHeight - 2, best: clientWidth < 560 ? 4 : 8, measure: (this.ruler ||= rulerOf(this.root)) });
     this.scene.svg.setAttribute("aria-label", plain(sentence(this.view, round.say)));
     this.scene.show(round.events.length - 1);
     if (this.scene.svg.parentNode !== this.stage) this.stage.replaceChildren(this.scene.svg);
@@ -110,12 +110,6 @@ class Live {
     const walk = this.scene.items.filter((item) => item.kind === "bonus" || "accepted root".includes(item.fate));
     const rows = walk.map((item) => item.y), top = Math.min(...rows), bottom = Math.max(...rows);
     return bottom - top < this.stage.clientHeight - 2 * MARGIN ? (top + bottom) / 2 : walk[walk.length - 1].y;
-  }
-
-  measure(words) {
-    this.ruler ||= document.createElement("canvas").getContext("2d");
-    this.ruler.font = `600 12.5px ${getComputedStyle(this.root).fontFamily}`;
-    return this.ruler.measureText(words).width;
   }
 
   resized() {

@@ -32,7 +32,7 @@ function bestRound(view) {
 class Player {
   constructor(root, view, hooks) {
     Object.assign(this, { root, hooks, at: { round: -1, event: 0 }, pinned: null, hovered: null,
-      opened: new Map(), allLabels: false, timer: null, wish: null, widths: new Map(), listed: false, tabled: false,
+      opened: new Map(), allLabels: false, timer: null, wish: null, listed: false, tabled: false,
       order: ["rank", false] });
     this.stops = new AbortController();
     this.build();
@@ -151,7 +151,7 @@ class Player {
     this.ribbon = view.context ? new Ribbon(view.context) : null;
     this.ribbonbox.hidden = !view.context;
     this.ribbonbox.replaceChildren(...(this.ribbon ? [this.ribbon.root, this.ribbon.lines] : []));
-    this.scene = this.shownRound = this.track = null;
+    this.scene = this.shownRound = this.shownLegend = this.track = null;
     this.root.style.setProperty("--tg-tallest", `${Math.round(tallest(view))}px`);
     const at = this.wish || start || (same ? this.at : {});
     this.wish = null;
@@ -221,7 +221,7 @@ class Player {
     this.canvas ||= new Canvas();
     this.scene = new Scene(this.view, this.round, this.canvas, {
       opened: this.opened.get(this.at.round) || new Set(), allLabels: this.allLabels, width: width - 2,
-      height: height - 2, best: width < 560 ? 6 : 16, measure: (text) => this.measure(text) });
+      height: height - 2, best: width < 560 ? 6 : 16, measure: (this.ruler ||= rulerOf(this.root)) });
     this.scene.svg.setAttribute("aria-label", plain(sentence(this.view, this.round.say)));
     if (this.scene.svg.parentNode !== this.stage) this.stage.replaceChildren(this.scene.svg);
     this.scene.find(this.finder.idsHere());
@@ -240,16 +240,6 @@ class Player {
     const opened = this.opened.get(this.at.round) || new Set();
     this.opened.set(this.at.round, opened.add(number));
     this.draw();
-  }
-
-  measure(text) {
-    this.ruler ||= document.createElement("canvas").getContext("2d");
-    if (!this.ruler.ready) {
-      this.ruler.font = `600 12.5px ${getComputedStyle(this.root).fontFamily}`;
-      this.ruler.ready = true;
-    }
-    if (!this.widths.has(text)) this.widths.set(text, this.ruler.measureText(text).width);
-    return this.widths.get(text);
   }
 
   // To the middle of what was accepted, but never away from the root. Before the next paint, when the layout has to be
@@ -277,7 +267,7 @@ class Player {
     this.scene.show(event);
     this.scene.pin(this.pinned);
     this.track.show(event);
-    this.event.replaceChildren(...eventLine(this.view, this.round, event));
+    this.event.replaceChildren(...joined(eventLine(this.view, this.round, event)));
     if (this.shownRound !== this.round) this.showRound(round);
     const panel = this.pinned === null ? eventPanel(this.round, event) : `node ${this.pinned}`;
     if (this.shownSide !== this.scene || this.shownPanel !== panel) this.showSide(panel);
@@ -292,7 +282,7 @@ class Player {
     this.rounds.show(round);
     this.roundName.replaceChildren("Round ", element("strong", {}, `${round}`), element("span", { class: "tg-quiet" }, ` of 0 to ${this.view.total - 1}`));
     this.summary.replaceChildren(...summaryLine(this.view, this.round));
-    this.story.replaceChildren(...storyLine(this.view, this.round));
+    this.story.replaceChildren(...joined(storyLine(this.view, this.round)));
     this.showTable();
   }
 
@@ -326,12 +316,20 @@ class Player {
     const choose = (id, open) => this.choose(id, open);
     this.sheetbox.replaceChildren(...(item ? nodeSheet(this.view, this.round, item, choose)
       : eventSheet(this.view, this.round, this.at.event, choose)).filter(Boolean));
-    refill(this.legendbox, item || this.hooks.compact ? [] : legend(this.view, this.round));
+    this.showLegend(item || this.hooks.compact ? null : legendFacts(this.view, this.round));
     for (const row of this.table.querySelectorAll("tbody tr")) {
       const own = row.dataset.id === `${this.pinned}`;
       row.classList.toggle("tg-self", own);
       row.querySelector("button").setAttribute("aria-pressed", own ? "true" : "false");
     }
+  }
+
+  // Most rounds have the same legend: what is left alone needs no layout.
+  showLegend(facts) {
+    const name = JSON.stringify(facts);
+    if (name === this.shownLegend) return;
+    this.shownLegend = name;
+    this.legendbox.replaceChildren(...(facts ? legend(this.view, facts) : []));
   }
 
   rest() {

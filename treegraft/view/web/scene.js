@@ -3,6 +3,15 @@
 
 const RADIUS = 4.1;
 
+// Where an item stands, as an attribute.
+const placed = ({ x, y }, aside = 0) => ({ transform: `translate(${tenth(x + aside)},${tenth(y)})` });
+
+// A ring around a node of the frontier, a sign beside one whose score has changed.
+function changeSign(mark, item) {
+  if (["stayed", "joined", "left"].includes(mark)) return frontier(mark, RADIUS + 3, placed(item));
+  return mark in MOVES ? move(mark, placed(item, -RADIUS - 6)) : null;
+}
+
 class Scene {
   constructor(view, round, canvas, { opened, allLabels, width, height, best, measure }) {
     this.view = view;
@@ -31,12 +40,12 @@ class Scene {
   }
 
   draw() {
-    this.canvas.begin(this.width, this.height, this.wall);
-    const inFront = (item) => (item.fate === "accepted" ? 2 : item.fate === "pruned" || item.kind === "stub" ? 0 : 1);
-    const linked = this.items.filter((item) => item.parent !== null).sort((one, other) => inFront(one) - inFront(other));
-    linked.forEach((item, place) => this.drawEdge(item, (item.edge = this.canvas.edge(place))));
-    this.items.forEach((item, place) => this.drawItem(item, (item.mark = this.canvas.mark(place))));
-    this.canvas.trim(this.items.length, linked.length);
+    this.canvas.begin(this.width, this.height, this.wall, this.items.length);
+    this.items.forEach((item, place) => {
+      if (item.parent !== null) item.line = this.lineTo(item);
+      item.words = this.canvas.labels[place];
+      this.write(item, item.kind === "stub" ? "" : item.label);
+    });
   }
 
   get svg() {
@@ -54,31 +63,44 @@ class Scene {
         stage ? `drafting stopped: ${short(stage, 12)}` : "drafting stopped"));
   }
 
-  drawEdge(item, edge) {
+  lineTo(item) {
     const from = this.byId.get(item.parent);
     const middle = (from.columnEnd + item.x - item.radius) / 2;
     const end = item.x - item.radius - (item.kind === "stub" ? 4 : 0);
     const bend = from.columnEnd > from.outlet ? `H${tenth(from.columnEnd)}` : "";
     const curve = `C${tenth(middle)},${tenth(from.y)} ${tenth(middle)},${tenth(item.y)}`;
-    const logprob = item.kind === "node" ? this.round.q[item.node] : null;
-    const dash = item.kind === "bonus" ? "1 4" : item.grafted ? GRAFT_DASH : DASHES[Math.max(item.drafter, 0) % DASHES.length];
-    edge.set({
-      d: `M${tenth(from.outlet)},${tenth(from.y)}${bend}${curve} ${tenth(end)},${tenth(item.y)}`,
-      "stroke-dasharray": dash || undefined,
-      "stroke-width": Math.max(edgeWidth(logprob), item.grafted ? 1.6 : 0).toFixed(2),
-      style: item.fate === "accepted" ? `--w:${edgeWidth(logprob).toFixed(2)}px` : undefined,
-    });
+    return `M${tenth(from.outlet)},${tenth(from.y)}${bend}${curve} ${tenth(end)},${tenth(item.y)}`;
   }
 
-  drawItem(item, mark) {
-    const { kind, radius } = item;
-    mark.set({ transform: `translate(${tenth(item.x)},${tenth(item.y)})` });
-    mark.draw(kind === "stub" ? "" : kind === "bonus" ? bonusPath(radius) : markerPath(item.drafter, radius));
-    mark.write(kind === "stub" ? "" : item.label, kind === "stub" ? 0 : radius + LABEL_GAP - 3);
+  // Draws what has come: edges, marks and the crosses of rejected nodes.
+  redraw() {
+    const edges = new Looks(), marks = new Looks(), rejected = [];
+    for (const item of this.items) {
+      if (!item.on) continue;
+      const width = edgeWidth(this.round.q[item.node]), shade = this.shade(item);
+      if (item.line) edges.add([item.classes, item.drafter, item.grafted, width].join(), item.line, () => edgeLook(item, width));
+      if (item.kind === "stub") continue;
+      marks.add(item.classes + shade, markAt(item), () => markLook(item, shade));
+      if (item.classes.includes("tg-rejected")) rejected.push(crossAt(tenth(item.x), tenth(item.y)));
+    }
+    this.canvas.edges.draw(edges);
+    this.canvas.marks.draw(marks);
+    this.canvas.crosses.set({ d: rejected.join("") });
+    this.repainted = false;
   }
 
-  // What an item looks like after an event, as a list of classes.
-  looks(item, number, marks) {
+  // The place of a node's score on the scale of a rescoring.
+  shade(item) {
+    return this.standing && item.node > 0 ? `--score:${this.standing[item.node].toFixed(2)}` : "";
+  }
+
+  write(item, words) {
+    item.words.write(words, tenth(item.x + (item.kind === "stub" ? 0 : item.radius + LABEL_GAP - 3)), tenth(item.y));
+    if (item.classes) item.words.paint(item.classes);
+  }
+
+  // What an item looks like after an event, as a list of classes; `mark` is what the event says of it.
+  looks(item, number, mark) {
     if (item.born > number) return `tg-${item.kind} tg-off`;
     const { prune, verify, accept } = this.last;
     const words = [`tg-${item.kind}`];
@@ -88,9 +110,7 @@ class Scene {
     else words.push(number >= verify && verify >= 0 ? "tg-read" : "tg-neutral");
     if (item.born === number && item.kind === "node") words.push("tg-new");
     if (this.standing && item.node > 0) words.push("tg-scored");
-    if (item.kind === "node" ? marks.has(item.node) : item.inside?.some((node) => marks.has(node))) {
-      words.push(marks.get(item.node) || "tg-holds");
-    }
+    if (mark) words.push(mark);
     return words.join(" ");
   }
 
@@ -98,18 +118,20 @@ class Scene {
     const moved = number !== this.number;
     this.number = number;
     this.standing = this.round.events[number]?.kind === "rescore" ? standings(this.round, number) : null;
+    this.repainted ||= Boolean(this.standing);
     const marks = eventMarks(this.round, number);
     if (this.wall) this.wall.classList.toggle("tg-off", number < this.round.wall[0]);
     for (const item of this.items) {
-      const looks = this.looks(item, number, marks);
       item.on = item.born <= number;
+      const mark = !item.on ? null : item.kind === "node" ? marks.get(item.node) : item.inside?.some((node) => marks.has(node)) && "tg-holds";
+      const looks = this.looks(item, number, mark);
       if (item.kind === "stub" && item.on) this.count(item, number);
-      if (this.standing && item.on && item.node > 0) item.mark.set({ style: `--score:${this.standing[item.node].toFixed(2)}` });
       if (looks === item.looks) continue;
       item.looks = looks;
       this.paint(item);
-      this.decorate(item);
+      this.sign(item, "change", mark ? changeSign(mark.slice(3), item) : null);
     }
+    if (this.repainted) this.redraw();
     if (moved) this.annotate(number);
   }
 
@@ -138,29 +160,29 @@ class Scene {
       const hit = Boolean(ids) && (ids.has(item.id) || (item.inside || []).some((node) => ids.has(node)));
       if (hit === (item.hit || false)) continue;
       item.hit = hit;
-      item.mark.bracket(hit ? hitMark(item.kind === "stub" ? 9 : RADIUS + 4) : null);
+      this.sign(item, "bracket", hit ? hitMark(item.kind === "stub" ? 9 : RADIUS + 4, placed(item)) : null);
       this.paint(item);
     }
+    if (this.repainted) this.redraw();
   }
 
-  // A ring around a node of the frontier, a sign beside one whose score has changed, a cross on a rejected one.
-  decorate(item) {
-    item.mark.crossed(item.looks.includes("tg-rejected"));
-    const named = (names) => names.find((name) => item.looks.includes(`tg-${name}`));
-    const ringed = named(["stayed", "joined", "left"]), moved = named(Object.keys(MOVES));
-    item.mark.sign(ringed ? frontier(ringed, RADIUS + 3) : moved ? move(moved, { transform: `translate(${-RADIUS - 6},0)` }) : null);
+  // An item has at most one sign of a kind.
+  sign(item, kind, made) {
+    item[kind]?.remove();
+    item[kind] = made;
+    if (made) this.canvas.signs.append(made);
   }
 
   // A stub says how many of its tokens were there.
   count(item, number) {
-    const words = `+${item.births.filter((born) => born <= number).length}`;
-    item.mark.write(words, 0);
+    this.write(item, `+${item.births.filter((born) => born <= number).length}`);
   }
 
   paint(item) {
-    const classes = item.looks + (item.lit ? " tg-lit" : "") + (item.thread ? " tg-thread" : "") + (item.hit ? " tg-hit" : "");
-    item.mark.set({ class: `tg-item ${classes}` });
-    item.edge?.set({ class: `tg-edge ${classes}${item.grafted ? ` ${graftClass(item.drafter)}` : ""}` });
+    item.classes = item.looks + (item.lit ? " tg-lit" : "") + (item.thread ? " tg-thread" : "") + (item.hit ? " tg-hit" : "");
+    item.words.paint(item.classes);
+    item.bracket?.classList.toggle("tg-off", !item.on);
+    this.repainted = true;
   }
 
   lineage(id) {
@@ -189,9 +211,10 @@ class Scene {
       item[flag] = on;
       this.paint(item);
       if (!item.label && item.kind === "node") {
-        item.mark.write(item.lit || item.thread ? short(item.text, 16) : "", item.radius + LABEL_GAP - 3);
+        this.write(item, item.lit || item.thread ? short(item.text, 16) : "");
       }
     }
+    if (this.repainted) this.redraw();
   }
 
   // The drawn item nearest to a point, if one is near.

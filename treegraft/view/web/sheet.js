@@ -132,11 +132,15 @@ function graftersOf(view, round) {
   return view.drafters.filter((drafter) => found.has(drafter.id));
 }
 
-const retrieves = (round, drafter) => Object.keys(round.row).some((node) => round.origin[node] === drafter.id);
+// What the legend of a round depends on.
+function legendFacts(view, round) {
+  const retrievers = new Set(Object.keys(round.row).map((node) => round.origin[node]));
+  return { discarded: round.fate.includes("d"), wall: Boolean(round.wall), retrievers: [...retrievers], grafters: graftersOf(view, round) };
+}
 
-function legend(view, round) {
+function legend(view, { discarded, wall, retrievers, grafters }) {
   const fates = ["accepted", "rejected", "unreached", "pruned", "bonus", "new"];
-  if (round.fate.includes("d")) fates.push("discarded");
+  if (discarded) fates.push("discarded");
   const meaning = {
     accepted: "drafted and accepted", rejected: "the target chose otherwise", unreached: "after a rejected token",
     pruned: "not sent to the target", bonus: "the target’s own token", discarded: "after the end of the text",
@@ -146,9 +150,9 @@ function legend(view, round) {
     element("h3", {}, "How to read it"),
     element("ul", { class: "tg-legend" }, fates.map((fate) => element("li", {}, marker(fate === "bonus" ? -1 : 0, fate),
       element("span", {}, meaning[fate]))),
-    view.drafters.map((drafter) => element("li", {}, edgeSample(drafter.id), element("span", {}, `${retrieves(round, drafter) ? "retrieved" : "drafted"} by ${drafter.name}`))),
-    round.wall ? element("li", {}, wallSample(), element("span", {}, "drafting stopped here")) : null,
-    graftersOf(view, round).map((drafter) => element("li", {}, graftSample(drafter.id), element("span", {}, `grafted by ${drafter.name} onto another’s branch`))),
+    view.drafters.map((drafter) => element("li", {}, edgeSample(drafter.id), element("span", {}, `${retrievers.includes(drafter.id) ? "retrieved" : "drafted"} by ${drafter.name}`))),
+    wall ? element("li", {}, wallSample(), element("span", {}, "drafting stopped here")) : null,
+    grafters.map((drafter) => element("li", {}, graftSample(drafter.id), element("span", {}, `grafted by ${drafter.name} onto another’s branch`))),
     element("li", {}, vector("svg", { class: "tg-marker", width: 34, height: 14, viewBox: "0 -7 34 14", "aria-hidden": "true" },
       vector("path", { d: "M1,3L33,-4V5Z", class: "tg-wedge" })), element("span", {}, "wider: more probable to the drafter")),
     view.rounds.some(({ oracle }) => oracle.grown > oracle.verified) ? element("li", {}, element("span", { class: "tg-legend-cell" }, element("span", { class: "tg-cell tg-gap" }, "4")), element("span", {}, "under the rounds: more right tokens than were accepted")) : null),
