@@ -1,4 +1,4 @@
-"""The dashboard: `streamlit run app.py`.
+"""The dashboard's pages: `treegraft dashboard` serves them.
 
 Its pages do not lie in a folder named `pages`: Streamlit would take that for pages of its own, and tell the first
 visitor with a link to one of them that it was not found.

@@ -511,6 +511,27 @@ def bench_ui(repeats: int, markdown: Path | None) -> None:
             write_markdown(markdown, found)
 
 
+# --- dashboard ------------------------------------------------------------------------------------------------------
+
+
+@app.command()
+def dashboard(
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="By default 8501, or the next free one.")] = None,
+    address: Annotated[str | None, typer.Option(
+        help="Where to listen; 0.0.0.0 lets other machines in. By default localhost.")] = None,
+) -> None:
+    """Open the dashboard in a browser."""
+    try:
+        from app_pages.server import ServeError, make_server
+    except ModuleNotFoundError as error:
+        if error.name != "app_pages":
+            raise
+        fail("the installed package does not hold the dashboard's pages: install it from a clone of the repository, "
+             "with `pip install -e .`.")
+    with refusing(ServeError):
+        make_server(address, port).run()
+
+
 # --- what there is --------------------------------------------------------------------------------------------------
 
 

@@ -37,6 +37,9 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
          "--disable-sync"]
 START_SECONDS = 60
+SETTLE_MILLISECONDS = 1000
+"""How long a new page of the browser is left alone before it is sent somewhere: the processes that the browser starts
+for it are no part of a visit."""
 TREE = ".tg-tree"
 STATUS = Path("/proc/self/status")
 LARGE = 100_000_000
@@ -193,6 +196,7 @@ def visits(browser: Browser, address: str, repeats: int, seen: str = TREE) -> li
     times = []
     for _ in range(repeats):
         with visited(browser) as page:
+            page.wait_for_timeout(SETTLE_MILLISECONDS)
             times.append(timed(lambda page=page: open_page(page, address, seen)))
     return times
 
@@ -233,16 +237,18 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def served(home: Path, script: Path = APP, **environment: str) -> Iterator[str]:
-    """The dashboard, or another script, with its own home, on a free port; yields its address. Errors: `BenchError`."""
+def served(home: Path, script: Path | None = None, **environment: str) -> Iterator[str]:
+    """The dashboard, or another script by Streamlit alone, with its own home, on a free port; yields its address.
+    Errors: `BenchError`."""
     with closing(socket.socket()) as probe:
         probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
+        port = str(probe.getsockname()[1])
+    command = ["treegraft", "dashboard", "--port", port] if script is None else [
+        "streamlit", "run", str(script), "--server.port", port]
+    environment = {"TREEGRAFT_HOME": str(home), "STREAMLIT_SERVER_HEADLESS": "true"} | environment
     with tempfile.TemporaryFile("w+") as log:
-        server = subprocess.Popen(
-            [sys.executable, "-m", "streamlit", "run", str(script), "--server.port", str(port), "--server.headless",
-             "true"], cwd=APP.parent, env=os.environ | {"TREEGRAFT_HOME": str(home)} | environment, stdout=log,
-            stderr=subprocess.STDOUT)
+        server = subprocess.Popen([sys.executable, "-m", *command], cwd=APP.parent, env=os.environ | environment,
+                                  stdout=log, stderr=subprocess.STDOUT)
         try:
             if not is_up(f"http://localhost:{port}/_stcore/health", server):
                 log.seek(0)

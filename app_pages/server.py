@@ -1,0 +1,81 @@
+"""The dashboard's server: `treegraft dashboard`.
+
+`streamlit run app.py` shows the same pages, only later. Its server leaves Nagle's algorithm on (it binds a socket
+without a protocol, and asyncio then sets no TCP_NODELAY: uvicorn's issue 3149), so that the files of a page wait for
+acknowledgements; and it loads what the first page needs only when somebody comes.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import socket
+import webbrowser
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib import import_module
+from pathlib import Path
+
+import streamlit as st
+import uvicorn
+
+SCRIPT = Path(__file__).parents[1] / "app.py"
+FIRST_PAGE = ("record.demo", "tree.download", "tree.origin", "tree.shown")
+"""The modules that the first page needs."""
+PORTS = 100
+"""How many ports are tried, from the usual one on."""
+GOODBYE_SECONDS = 3
+"""How long what still runs is waited for after Ctrl-C."""
+
+
+class ServeError(Exception):
+    """The dashboard cannot be served there; the message says what to do."""
+
+
+@asynccontextmanager
+async def ready(_: st.App) -> AsyncIterator[None]:
+    """Loads what the first page needs before the first visitor comes."""
+    for name in FIRST_PAGE:
+        import_module(f"app_pages.{name}")
+    yield
+
+
+class Server(uvicorn.Server):
+    """Tells where the dashboard is as soon as it can be reached, and opens a browser where there is a screen."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        shown = "localhost" if self.config.host == "127.0.0.1" else self.config.host
+        url = f"http://{shown}:{self.config.port}"
+        print(f"The dashboard is at {url} (Ctrl-C ends it)", flush=True)
+        if not st.get_option("server.headless"):
+            webbrowser.open(url)
+
+
+def make_server(address: str | None = None, port: int | None = None) -> Server:
+    """A server whose `run` serves until Ctrl-C. Without `address` and `port` Streamlit's options count, and a port that
+    is taken is passed over. Errors: `ServeError`."""
+    app = st.App(SCRIPT, lifespan=ready)  # from here on Streamlit knows the options of our folder
+    host = address or st.get_option("server.address") or "localhost"
+    host = "127.0.0.1" if host == "localhost" else host
+    first = st.get_option("server.port")
+    chosen = free_port(host, [port] if port else range(first, first + PORTS))
+    return Server(uvicorn.Config(
+        app, host=host, port=chosen, log_level=logging.WARNING, access_log=False, ws="websockets-sansio",
+        ws_per_message_deflate=False, timeout_graceful_shutdown=GOODBYE_SECONDS))
+
+
+def free_port(host: str, ports: Sequence[int]) -> int:
+    """The first of these ports that can be listened at. Errors: `ServeError`."""
+    for port in ports:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name == "posix")
+            try:
+                probe.bind((host, port))
+                return port
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    raise ServeError(f"the dashboard cannot listen at {host}, port {port}: {error.strerror}. "
+                                     "Choose another --address or --port.") from None
+    raise ServeError(f"port {port} at {host} is taken. Choose another --port.")
