@@ -174,7 +174,11 @@ def test_a_closed_tree_keeps_its_nodes_and_no_more_memory():
     before = [tree.token.tolist(), tree.parent.tolist(), tree.score.tolist(), tree.mask.tolist()]
     tree.close()
     assert [tree.token.tolist(), tree.parent.tolist(), tree.score.tolist(), tree.mask.tolist()] == before
-    assert (tree._columns.shape, tree._mask.shape) == ((6, 3), (3, 3))
+    assert (tree._columns.shape, tree._mask) == ((6, 3), None)
+    other = tree.copy()
+    other.capacity = 4
+    assert other.add(np.array([1]), np.array([7]), np.array([-9]), 1).tolist() == [3]
+    assert other.mask.tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 1]]
     assert tree.add(np.array([0, 1]), np.array([6, 7]), np.array([-2, -9]), 1).tolist() == [2, -1]
 
 

@@ -26,6 +26,15 @@ def path_scores(parent: np.ndarray, logprob: np.ndarray) -> np.ndarray:
     return np.where((parent <= NEG_INF) | (logprob <= NEG_INF), NEG_INF, total)
 
 
+def closure(parent: np.ndarray, depth: np.ndarray) -> np.ndarray:
+    """The mask [nodes, nodes] of a tree: who is an ancestor of whom, or the node itself."""
+    mask = np.eye(len(parent), dtype=bool)
+    for level in range(1, int(depth.max()) + 1):
+        nodes = np.flatnonzero(depth == level)
+        mask[nodes] |= mask[parent[nodes]]
+    return mask
+
+
 class DraftTree:
     """A growing tree of drafted tokens under one root, as NumPy columns of length `size`.
 
@@ -43,7 +52,7 @@ class DraftTree:
         self._columns = np.zeros((6, rows), np.int64)
         self._columns[:, ROOT] = (root, -1, 0, -1, 0, 0)
         self._nodes: dict[int, int] = {}
-        self._mask = np.zeros((rows, rows), bool)
+        self._mask: np.ndarray | None = np.zeros((rows, rows), bool)
         self._mask[ROOT, ROOT] = True
 
     @property
@@ -72,7 +81,7 @@ class DraftTree:
 
     @property
     def mask(self) -> np.ndarray:
-        return self._mask[: self.size, : self.size]
+        return closure(self.parent, self.depth) if self._mask is None else self._mask[: self.size, : self.size]
 
     @property
     def positions(self) -> np.ndarray:
@@ -105,8 +114,10 @@ class DraftTree:
         The caller vouches that every (parent, token) pair is new, that parents come first, and that `room` suffices.
         """
         start, stop = self.size, self.size + len(parents)
-        self._reserve(stop)
         ids = np.arange(start, stop)
+        if len(ids) == 0:
+            return ids
+        self._reserve(stop)
         token, parent, depth, origin, score, proposers = self._columns[:, start:stop]
         token[:], parent[:], origin[:], score[:], proposers[:] = tokens, parents, drafter, scores, 1 << drafter
         self._nodes.update(zip((parent << 32 | token).tolist(), range(start, stop), strict=True))
@@ -130,14 +141,16 @@ class DraftTree:
         self._mask = np.pad(self._mask, (0, more))
 
     def close(self) -> None:
-        """Take no more nodes, and give back the memory that was set aside for them."""
+        """Take no more nodes, and give back memory: what was set aside for them, and the mask, which is worked out anew
+        whenever it is asked for."""
         self.capacity = self.size
-        self._columns, self._mask = self._columns[:, : self.size].copy(), self.mask.copy()
+        self._columns, self._mask = self._columns[:, : self.size].copy(), None
 
     def copy(self) -> DraftTree:
         """A tree that grows on its own."""
         other = copy.copy(self)
-        other._columns, other._mask, other._nodes = self._columns.copy(), self._mask.copy(), self._nodes.copy()
+        other._columns, other._nodes = self._columns.copy(), self._nodes.copy()
+        other._mask = self.mask if self._mask is None else self._mask.copy()
         return other
 
     def child(self, node: int, token: int) -> int:
@@ -149,7 +162,10 @@ class DraftTree:
 
     def path(self, node: int) -> np.ndarray:
         """Ids from the root to `node`, both included."""
-        return np.flatnonzero(self._mask[node, : self.size])
+        found = [node]
+        while found[-1] != ROOT:
+            found.append(int(self.parent[found[-1]]))
+        return np.array(found[::-1])
 
     def best(self, budget: int) -> np.ndarray:
         """The root and up to `budget` best nodes with all their ancestors, ascending.

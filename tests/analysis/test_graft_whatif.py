@@ -80,6 +80,25 @@ def test_trees_are_grown_once_for_all_thresholds(dense):
     assert len(whatif._grown) == grown
 
 
+def test_what_was_drafted_serves_all_budgets(dense, monkeypatch):
+    run = dense[0]
+    policies = [change(POLICY, budget=budget, placement=placement) for placement in ("root", "none")
+                for budget in (30, 12, 20, 5)]
+    alone = [WhatIf(run).replay(policy) for policy in policies]
+    whatif = WhatIf(run)
+    for place in range(len(whatif.output) - 1):
+        for stage in ("", *STAGES):
+            whatif.grow(place, POLICY.stopping(stage))
+    monkeypatch.setattr(Graft, "grow", lambda *_: pytest.fail("drafted anew"))
+    for policy, wanted in zip(policies, alone, strict=True):
+        found = whatif.replay(policy)
+        assert [one.forwards for one in found.rounds] == [one.forwards for one in wanted.rounds]
+        for one, other in zip(found.rounds, wanted.rounds, strict=True):
+            assert one.grown.tree.token.tolist() == other.grown.tree.token.tolist()
+            assert one.verified.kept.tolist() == other.verified.kept.tolist()
+            assert (one.verified.path, one.verified.taken) == (other.verified.path, other.verified.taken)
+
+
 def test_a_retriever_that_learns_from_rejected_nodes_is_not_replayed():
     run = run_of(POLICY, learn="all", level="dense")
     with pytest.raises(NotRecorded, match=r"what earlier rounds verified.*--set successors\.learn=committed"):

@@ -28,6 +28,7 @@ from treegraft.drafters import FROM_TEXT, RANKING, RETRIEVING, drafter_class
 from treegraft.drafters.base import Committed, Drafter
 from treegraft.policies import POLICIES
 from treegraft.policies.base import Constants, Policy, Round
+from treegraft.policies.graft import Graft
 from treegraft.policies.treegraft import Drafting, TreeGraft
 from treegraft.scheduler.features import FEATURES
 from treegraft.scheduler.files import SchedulerError, restore
@@ -140,6 +141,7 @@ class WhatIf:
         self.host = host_time(run)
         self._logprobs = output_logprobs(run)
         self._grown: dict[tuple, Grown] = {}
+        self._stopped: dict[tuple, tuple[Round, tuple[str, int]]] = {}
         self._verified: dict[tuple, Verified] = {}
         self._cost: dict[tuple[int, int], int] = {}
         self.drafters = drafters_of(run, self.policy)
@@ -174,7 +176,10 @@ class WhatIf:
     def _settled(self, place: int, policy: Policy) -> Policy:
         """What the policy's thresholds come to at an output position, so that a tree is grown once for all of them."""
         ungated = policy.ungated
-        return policy if ungated == policy else policy.settled(self._known(place, ungated).tree)
+        if ungated == policy:
+            return policy
+        drafted = self._drafted(place, ungated)[0] if isinstance(ungated, Graft) else self._known(place, ungated)
+        return policy.settled(drafted.tree)
 
     def grow_every(self, place: int, policy: TreeGraft) -> list[tuple[bool, ...]]:
         """Grow the tree at output position `place` under every way to choose calls and skips, as far as they differ,
@@ -204,20 +209,47 @@ class WhatIf:
         return round
 
     def _grow(self, place: int, policy: Policy, forced: Sequence[bool]) -> Grown:
-        return grown_by(self.draft(place, policy, forced))
+        return grown_by(self._graft(place, policy) if isinstance(policy, Graft) else self.draft(place, policy, forced))
+
+    def _graft(self, place: int, policy: Graft) -> Round:
+        """The round that `Graft` drafts. Its budget matters only once drafting has stopped, so that what was drafted
+        for one serves all."""
+        drafted, (stage, layer) = self._drafted(place, policy)
+        if not stage:  # nothing is added to the tree
+            round = dataclasses.replace(drafted, events=[*drafted.events])
+        else:
+            round = fork(drafted)
+            round.tree.capacity = policy.capacity
+            self._turn_to(place)
+        policy.finish(round, stage, layer)
+        return round
+
+    def _drafted(self, place: int, policy: Graft) -> tuple[Round, tuple[str, int]]:
+        """A round as it is when drafting has stopped, and the stage and the layer where it did."""
+        key = (place, *policy.drafting)
+        if key not in self._stopped:
+            round = self._begin(place, policy)
+            stopped = policy.grow(round)
+            kept = fork(round)  # the drafters go on to other positions
+            kept.tree.close()
+            self._stopped[key] = kept, stopped
+        return self._stopped[key]
 
     def _begin(self, place: int, policy: Policy, forced: Sequence[bool] = ()) -> Round:
         """A round at output position `place` before anything is drafted."""
         self._turn_to(place)
         root, context = self.output[place], len(self.prompt) + place + 1
-        for drafter in self.drafters:
-            if isinstance(drafter, (RecordedDrafter, RecordedRows, RecordedBlock, RecordedTree)):
-                drafter.open(context)
         return Round(DraftTree(root, context, policy.capacity), self.drafters, self._room(place), self.constants,
                      forced)
 
     def _turn_to(self, place: int) -> None:
-        """Lead the drafters to output position `place`."""
+        """Lead the drafters to output position `place`, before anything is drafted there."""
+        self._commit_up_to(place)
+        for drafter in self.drafters:
+            if isinstance(drafter, (RecordedDrafter, RecordedRows, RecordedBlock, RecordedTree)):
+                drafter.open(len(self.prompt) + place + 1)
+
+    def _commit_up_to(self, place: int) -> None:
         if place < self._place:
             self._restart()
         start, self._place = self._place, place

@@ -108,19 +108,27 @@ class Graft(Policy):
 
     def draft(self, round: Round) -> None:
         prepared = self._prepare(round)
-        stage, layer = self._grow(round)
+        self.finish(round, *self.grow(round), prepared)
+        if prepared:
+            prepared.exception()  # waits for the rows of a round that did not need them
+
+    def finish(self, round: Round, stage: str, layer: int, prepared: Future[np.ndarray] | None = None) -> None:
+        """Choose what goes to the target of a round that `grow` has drafted, and retrieve where it was stopped."""
         if not stage:
             round.prune(self.nodes)
         elif self.placement == "none":
             round.prune(self.shares(stage)[0])
         else:
-            self._graft(round, stage, layer, prepared)
-        if prepared:
-            prepared.exception()  # waits for the rows of a round that did not need them
+            self._graft(round, stage, layer, prepared or self._prepare(round))
+
+    @property
+    def drafting(self) -> tuple:
+        """What the outcome of `grow` depends on."""
+        return self.top_k, self.depth, self.gates, self.thresholds, self.placement == "fixed"
 
     # --- drafting, and where it stops ---
 
-    def _grow(self, round: Round) -> tuple[str, int]:
+    def grow(self, round: Round) -> tuple[str, int]:
         """Draft until a gate stops; returns its stage (empty where none did) and the last layer."""
         frontier = np.array([ROOT])
         for layer in range(1, self.depth + 1):
