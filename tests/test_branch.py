@@ -77,6 +77,8 @@ def test_a_pair_that_is_not_here_yet(monkeypatch, tmp_path):
     header = example().header
     header.target.name = "smollm2"
     assert "Fetch it on the Record page" in why_not(header)
+    monkeypatch.setenv("TREEGRAFT_PUBLIC", "1")
+    assert "Whoever runs this dashboard fetches it with `treegraft models fetch smollm2`" in why_not(header)
 
 
 def test_a_conversation_that_lacks_something_cannot_be_asked_again(monkeypatch):

@@ -17,6 +17,7 @@ from treegraft.models.pairs import PAIRS
 from treegraft.policies import Plain
 from treegraft.public import check
 from treegraft.sampling import FITTING, ON_REQUEST, Sampling
+from treegraft.sessions import is_public
 from treegraft.settings import SettingError
 from treegraft.trace.records import Branch, Header, Logprob, Prompt
 from treegraft.trace.runs import MISSING, TracedRound
@@ -61,7 +62,10 @@ def why_not(header: Header) -> str:
     if any({"role", "content"} - set(message) for message in header.prompt.messages or ()):
         return "A message of this recording lacks its role or its content, so the models cannot be asked again."
     if not PAIRS[name].target.is_here:
-        return f"This needs the models, and {name} is not on this machine yet. Fetch it on the Record page."
+        how = "Fetch it on the Record page"
+        if is_public():
+            how = f"Whoever runs this dashboard fetches it with `treegraft models fetch {name}`"
+        return f"This needs the models, and {name} is not on this machine yet. {how}."
     return ""
 
 

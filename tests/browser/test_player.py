@@ -130,6 +130,12 @@ def test_the_strip_shows_how_far_the_right_tokens_reached(play):
     expect(page.locator(".tg-story")).to_contain_text(
         f"Accepted {lost[0].accepted}; the grown tree held {far.grown} right tokens in a row,"
         f" {far.grown - far.verified} of them pruned.")
+    page.get_by_role("button", name="grown tree").press("Enter")
+    expect(page.locator(".tg-toast")).to_have_text(
+        "The longest run of right tokens (those of the recorded text) in a row from the root in the whole tree, pruned "
+        "tokens included.")
+    toast = page.locator(".tg-toast").bounding_box()
+    assert toast["y"] + toast["height"] <= 900
 
 
 def test_jumps_lead_to_full_accepts_divergences_and_the_worst_round(play):

@@ -23,25 +23,30 @@ NEAR = 8
 """Tokens that are shown before and behind a position."""
 
 
+def number(value: float, form: str = ".1f") -> str:
+    """A number with a true minus, as charts have it."""
+    return f"{value:{form}}".replace("-", "−")
+
+
 def decided(one: Decision) -> str:
     """What was decided, and by what rule."""
     what = "called the strong drafter" if one.call else "skipped: the weak drafter went on"
     if one.spent:
-        return (f"Layer {one.layer} skipped, because the round had no calls left. The margin was {one.margin:.1f} ms, "
-                f"the threshold {one.threshold:g} ms.")
+        return (f"Layer {one.layer} skipped, because the round had no calls left. The margin was {number(one.margin)} ms, "
+                f"the threshold {number(one.threshold, 'g')} ms.")
     if one.asked:
         compared = "above" if one.margin > one.threshold else "not above"
-        return (f"Layer {one.layer} {what}. The scheduler's margin, {one.margin:.1f} ms, is {compared} the threshold "
-                f"of {one.threshold:g} ms.")
+        return (f"Layer {one.layer} {what}. The scheduler's margin, {number(one.margin)} ms, is {compared} the threshold "
+                f"of {number(one.threshold, 'g')} ms.")
     said = f"Layer {one.layer} {what}. That was fixed before the run (schedule: {name(one.rule)})"
-    return said + ("." if one.margin is None else f"; the scheduler's margin would have been {one.margin:.1f} ms.")
+    return said + ("." if one.margin is None else f"; the scheduler's margin would have been {number(one.margin)} ms.")
 
 
 def attributed(found: Attribution) -> str:
     """Where a margin comes from, in a sentence."""
-    told = ", ".join(f"{WORDS[feature].title} ({part:+.1f})" for feature, part in ranked(found)[:MOST_TOLD])
-    return (f"At the average of its training data the scheduler's margin is {found.baseline:.1f} ms; here it is "
-            f"{found.margin:.1f} ms. What moves it most: {told}.")
+    told = ", ".join(f"{WORDS[feature].title} ({number(part, '+.1f')})" for feature, part in ranked(found)[:MOST_TOLD])
+    return (f"At the average of its training data the scheduler's margin is {number(found.baseline)} ms; here it is "
+            f"{number(found.margin)} ms. What moves it most: {told}.")
 
 
 def feature_rows(seen: Mapping[str, float], scheduler: Scheduler | None = None,

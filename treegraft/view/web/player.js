@@ -10,6 +10,7 @@ const JUMPS = [["rejection", "R"], ["call", "C"], ["graft", "G"], ["full accept"
 const FEW_ROUNDS = 24;  // so many have room beside the text
 const STEP_MILLISECONDS = 700;
 const REST_MILLISECONDS = 200;
+const MILLISECONDS_A_LETTER = 40;
 
 function mount(root, view, hooks = {}) {
   const player = new Player(root, view, hooks);
@@ -142,7 +143,7 @@ class Player {
     this.heading.replaceChildren(...heading(view));
     if (!view.rounds.length) return this.empty();
     this.text = new TextMap(view, (round, node) => this.go(round, null, node));
-    this.rounds = new RoundTrack(view, (round) => this.go(round));
+    this.rounds = new RoundTrack(view, (round) => this.go(round), (words) => this.say(words));
     this.showJumps();
     this.top.classList.toggle("tg-few", view.rounds.length <= FEW_ROUNDS);
     this.top.style.setProperty("--columns", view.rounds.length);
@@ -388,7 +389,7 @@ class Player {
   say(words) {
     this.toast.textContent = words;
     clearTimeout(this.hush);
-    this.hush = setTimeout(() => { this.toast.textContent = ""; }, 2500);
+    this.hush = setTimeout(() => { this.toast.textContent = ""; }, 2500 + MILLISECONDS_A_LETTER * words.length);
   }
 
   under(event) {

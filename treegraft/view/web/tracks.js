@@ -4,14 +4,15 @@ const EVENT_GROUPS = new Map([["prune", "select"], ["verify", "verify"], ["accep
 const groupOf = (event) => EVENT_GROUPS.get(event.kind) || "draft";
 
 class RoundTrack {
-  constructor(view, go) {
+  constructor(view, go, tell) {
     this.view = view;
     this.reach = reachRows(view);
     this.bars = view.rounds.map((round) => element("span", { class: "tg-bar" },
       element("span", { class: "tg-tower" }, element("span", { class: "tg-bar-own" }),
         element("span", { class: "tg-bar-drafted", style: `--n:${round.accepted}` })),
       this.reach.map((row) => reachCell(round, row))));
-    this.names = element("div", { class: "tg-reach-names" }, this.reach.map(({ name, help }) => element("span", { title: help }, name)));
+    this.names = element("div", { class: "tg-reach-names" }, this.reach.map(({ name, help }) => element("button", {
+      title: help, "aria-description": help, onclick: () => tell(`${help}.`) }, name)));
     const most = Math.max(...view.rounds.map((round) => round.accepted), 3);
     this.root = element("div", {
       class: "tg-rounds", role: "slider", tabindex: 0, "aria-label": "Round", style: `--most:${most}; --rows:${this.reach.length}`,
