@@ -32,12 +32,12 @@ def decided(one: Decision) -> str:
     """What was decided, and by what rule."""
     what = "called the strong drafter" if one.call else "skipped: the weak drafter went on"
     if one.spent:
-        return (f"Layer {one.layer} skipped, because the round had no calls left. The margin was {number(one.margin)} ms, "
-                f"the threshold {number(one.threshold, 'g')} ms.")
+        return (f"Layer {one.layer} skipped, because the round had no calls left. The margin was {number(one.margin)} "
+                f"ms, the threshold {number(one.threshold, 'g')} ms.")
     if one.asked:
         compared = "above" if one.margin > one.threshold else "not above"
-        return (f"Layer {one.layer} {what}. The scheduler's margin, {number(one.margin)} ms, is {compared} the threshold "
-                f"of {number(one.threshold, 'g')} ms.")
+        return (f"Layer {one.layer} {what}. The scheduler's margin, {number(one.margin)} ms, is {compared} the "
+                f"threshold of {number(one.threshold, 'g')} ms.")
     said = f"Layer {one.layer} {what}. That was fixed before the run (schedule: {name(one.rule)})"
     return said + ("." if one.margin is None else f"; the scheduler's margin would have been {number(one.margin)} ms.")
 
