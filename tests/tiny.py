@@ -28,6 +28,7 @@ CONFIGS = {
 
 
 @functools.cache
+@torch.inference_mode(False)  # whoever asks first
 def target(family: str) -> torch.nn.Module:
     """A random model of the family, the same in every test."""
     torch.manual_seed(7)
@@ -35,6 +36,7 @@ def target(family: str) -> torch.nn.Module:
 
 
 @functools.cache
+@torch.inference_mode(False)
 def drafter(family: str, noise: float = 0.15) -> torch.nn.Module:
     """The target with noise on its weights: often right, often wrong."""
     model = copy.deepcopy(target(family))
