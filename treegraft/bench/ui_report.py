@@ -41,6 +41,8 @@ def grid(found: Sequence[Measured]) -> Grid:
     rows = [(one.what, f"{figures(one.values, 1)} {one.unit}", *limit(one)) for one in found]
     return Grid("The dashboard", ("what", "measured", "limit", "holds"), rows, (
         "Median (quartiles). A step of the player counts until scripts have run and the page is laid out again.",
+        "A visit goes from the address to the first tree, in a browser that is up and has been nowhere yet. The "
+        "dashboard is served by `treegraft dashboard`, the empty page by `streamlit run`.",
         f"The large trace has {LARGE / 1e6:.0f} MB, uncompressed. Its memory is what a fresh process grows by until "
         "the first window of trees is drawn, over the size of the file.",
         f"The replays run the policy `lookup` along {ROUNDS} tokens under one budget after another; the first one "
