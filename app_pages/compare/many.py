@@ -118,6 +118,7 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
 def show_table(rows: Sequence[Row]) -> None:
     made = {name: st.column_config.NumberColumn(title, help=text, format=form)
             for name, (title, text, form) in COLUMNS.items() if name != "policy"}
+    made["policy"] = st.column_config.TextColumn("policy", help=COLUMNS["policy"][1], width="medium")
     st.dataframe(frame(rows), hide_index=True, column_config=made)
 
 
