@@ -31,7 +31,7 @@ def test_a_cell_opens_its_decision_and_that_its_event_in_the_tree(page: Page, ap
     expect(page.get_by_text("Oracle agrees")).to_be_visible()  # nothing moves the grid any more
     page.locator(".barlayer").first.locator(".point").nth(number).click(force=True)  # Plotly's own layer lies above
     expect(page.get_by_role("heading", name="Round 6, layer 3")).to_be_visible()
-    expect(page.get_by_text(f"margin, {found[number].margin:.1f} ms")).to_be_visible()
+    expect(page.get_by_text(f"margin, −{-found[number].margin:.1f} ms")).to_be_visible()
     page.get_by_role("button", name="See it in the tree").click()
     place(page, trace="treegraft", round=6, event=found[number].event)
     expect(page.locator(".tg-tree")).to_be_visible()
