@@ -46,7 +46,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        shown = "localhost" if self.config.host == "127.0.0.1" else self.config.host
+        host = self.config.host
+        shown = "localhost" if host == "127.0.0.1" else f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{self.config.port}"
         print(f"The dashboard is at {url} (Ctrl-C ends it)", flush=True)
         if not st.get_option("server.headless"):

@@ -1,4 +1,4 @@
-// The picture of one round, drawn on a canvas that may have held another one. An event only changes classes, so nothing
+// The picture of one round, drawn on a canvas that may have held another one. An event only changes looks, so nothing
 // ever moves while it plays.
 
 const RADIUS = 4.1;
