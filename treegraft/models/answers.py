@@ -43,16 +43,16 @@ def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ra
     """Facts on children (rows of their `parents` in `logits`, their `tokens`), the `ranked` ones among them, and the
     nodes in `rows`; one transfer to the host, which takes `argmax` along."""
     at = functools.partial(torch.as_tensor, device=logits.device)
-    inner, place = np.unique(parents, return_inverse=True)
-    inner_logits = logits[at(inner)].float()
-    child = at(place), at(tokens)
-    logprob = inner_logits[child] - inner_logits.logsumexp(-1)[child[0]]
-    of_ranked = inner_logits[at(place[ranked])]
-    rank = (of_ranked > of_ranked.gather(1, at(tokens[ranked])[:, None])).sum(-1)
-    of_rows = logits[at(rows)].float()
-    here, ids = of_rows.log_softmax(-1), top_columns(of_rows, WALK_TOP_K)[1]
-    best = here.gather(1, ids)
-    entropy = -(here.exp() * here).nan_to_num(0).sum(-1)
+    needed, place = np.unique(np.concatenate((parents, rows)), return_inverse=True)
+    here = logits.index_select(0, at(needed)).float()
+    logprobs = here.log_softmax(-1)
+    logprob = logprobs[at(place[:len(parents)]), at(tokens)]
+    above, seen = at(place[ranked]), at(place[len(parents):])
+    rank = (here.index_select(0, above) > here[above, at(tokens[ranked])][:, None]).sum(-1, dtype=torch.int32)
+    ids = top_columns(here.index_select(0, seen), WALK_TOP_K)[1]
+    of_rows = logprobs.index_select(0, seen)
+    best = of_rows.gather(1, ids)
+    entropy = -(of_rows.exp() * of_rows).nan_to_num_(0).sum(-1)
     parts = (logprob, rank, argmax, ids, best, entropy)
     flat = torch.cat([part.flatten().float() for part in parts]).cpu().double().numpy()
     ends = np.cumsum([part.numel() for part in parts])
@@ -102,10 +102,9 @@ class Answers:
         They are worked out as `describe` does it, so that a replay scores by the very same numbers.
         """
         rows = torch.from_numpy(np.searchsorted(self.order, np.append(0, path))).to(self.logits.device)
-        logits = self.logits[rows].float()
-        chosen = logits.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0] - logits.logsumexp(-1)
-        chosen[-1] = logits[-1].log_softmax(-1)[tokens[-1]]
-        return to_units(chosen.cpu().double().numpy())
+        logprobs = self.logits[rows].float().log_softmax(-1)
+        chosen = logprobs.gather(1, torch.tensor(tokens, device=logprobs.device)[:, None])
+        return to_units(chosen[:, 0].cpu().double().numpy())
 
     def best(self, k: int) -> np.ndarray:
         """The target's k best next tokens after each verified node, best first: [nodes, k]."""
