@@ -41,6 +41,13 @@ def test_stubs_count_everything_below(run):
             assert (stub.row is None) == (drawn.rows[stub.parent] is None)
 
 
+@given(runs(min_rounds=1))
+def test_what_was_accepted_stands_in_one_row_with_the_bonus(run):
+    for round in run.rounds:
+        explain, _, drawn = arranged(round)
+        assert {drawn.rows[node] for node in (0, *explain.accept.path)} == {drawn.bonus_row}
+
+
 def test_a_fan_by_hand():
     # The root has one kept child (1) and four pruned ones, the best of them (3) with a child of its own.
     parent, rank = [-1, 0, 0, 0, 0, 0, 3], [0, 1, 5, 2, 4, 3, 6]
@@ -48,7 +55,7 @@ def test_a_fan_by_hand():
     outer, inner = drawn.stubs
     assert (outer.parent, outer.nodes, outer.count, outer.row) == (0, [3, 5, 4, 2], 5, 100)
     assert (inner.parent, inner.nodes, inner.count, inner.row) == (3, [6], 1, None)
-    assert drawn.rows == [50, 0, None, None, None, None, None]
+    assert drawn.rows == [0, 0, None, None, None, None, None]
     assert drawn.bonus_row == 0
 
 

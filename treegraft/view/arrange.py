@@ -39,7 +39,7 @@ def arrange(parent: Sequence[int], kept: Sequence[bool], rank: Sequence[int], ti
     """Arrange the whole grown tree, so that nothing moves while its story is told.
 
     `kept` says which nodes went to the target, `rank` orders siblings (0 for the root), `tip` is the node that the
-    target's bonus follows.
+    target's bonus follows: what was accepted, and the bonus, stand in one row.
     """
     stubs, hidden = _find_stubs(parent, kept, rank)
     drawn = [node for node in range(len(parent)) if not hidden[node]]
@@ -48,11 +48,20 @@ def arrange(parent: Sequence[int], kept: Sequence[bool], rank: Sequence[int], ti
     parents = [-1 if node == 0 else place[parent[node]] for node in drawn]
     parents += [place[stub.parent] for stub in open_stubs] + [place[tip]]
     order = [rank[node] for node in drawn] + [len(parent)] * len(open_stubs) + [0]
-    rows = [round(row * ROW_UNITS) for row in tidy_rows(parents, order)]
+    rows = [round(row * ROW_UNITS) for row in tidy_rows(parents, order, _path(parents))]
     for stub, row in zip(open_stubs, rows[len(drawn):], strict=False):
         stub.row = row
     return Arrangement([None if hidden[node] else rows[place[node]] for node in range(len(parent))], stubs,
                        rows[-1])
+
+
+def _path(parent: Sequence[int]) -> set[int]:
+    """The last node and those above it."""
+    path, node = set(), len(parent) - 1
+    while node >= 0:
+        path.add(node)
+        node = parent[node]
+    return path
 
 
 def _find_stubs(parent: Sequence[int], kept: Sequence[bool], rank: Sequence[int]) -> tuple[list[Stub], list[bool]]:

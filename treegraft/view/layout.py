@@ -1,4 +1,5 @@
-"""A tidy tree layout: rows for nodes, no two neighbours of a layer closer than one row, parents centred on children.
+"""A tidy tree layout: rows for nodes, no two neighbours of a layer closer than one row, parents centred on children,
+and one branch that runs straight.
 
 Contours are merged bottom-up as in Reingold and Tilford (1981): a subtree is known by its highest and lowest row in
 each layer, and moves as one piece. Merging touches only the layers that two neighbours share, so the whole is linear.
@@ -6,17 +7,18 @@ each layer, and moves as one piece. Merging touches only the layers that two nei
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 GAP = 1.0
 """Least distance in rows between two nodes of the same layer."""
 
 
-def tidy_rows(parent: Sequence[int], order: Sequence[float]) -> list[float]:
+def tidy_rows(parent: Sequence[int], order: Sequence[float], straight: Collection[int] = ()) -> list[float]:
     """The row of every node, 0 being the topmost.
 
     `parent[0]` is -1 and `parent[i] < i`. Children of one node are placed from top to bottom by ascending `order`, then
-    by id. The result depends on nothing else, so the same tree always looks the same.
+    by id. The nodes in `straight`, at most one a family, stand in their parents' row; other parents in the middle of
+    their children. The result depends on nothing else, so the same tree always looks the same.
     """
     size = len(parent)
     children: list[list[int]] = [[] for _ in range(size)]
@@ -26,7 +28,7 @@ def tidy_rows(parent: Sequence[int], order: Sequence[float]) -> list[float]:
     outline: list[_Outline | None] = [None] * size
     for node in reversed(range(size)):
         family = sorted(children[node], key=lambda child: order[child])
-        outline[node] = _stack([outline[child] for child in family], family, shift)
+        outline[node] = _stack([outline[child] for child in family], family, shift, straight)
         for child in family:
             outline[child] = None
     return _absolute(parent, shift)
@@ -41,7 +43,7 @@ class _Outline:
         self.high, self.low, self.offset = high, low, offset
 
 
-def _stack(parts: list[_Outline], family: list[int], shift: list[float]) -> _Outline:
+def _stack(parts: list[_Outline], family: list[int], shift: list[float], straight: Collection[int]) -> _Outline:
     """Put subtrees below one another, write each child's row relative to its parent, and return the joint outline."""
     if not parts:
         return _Outline([0.0], [0.0])
@@ -53,12 +55,12 @@ def _stack(parts: list[_Outline], family: list[int], shift: list[float]) -> _Out
         shift[child] = last
         part.offset += last
         joint = _merge(joint, part, shared)
-    middle = last / 2
+    own = next((shift[child] for child in family if child in straight), last / 2)
     for child in family:
-        shift[child] -= middle
-    joint.high.append(middle - joint.offset)
-    joint.low.append(middle - joint.offset)
-    joint.offset -= middle
+        shift[child] -= own
+    joint.high.append(own - joint.offset)
+    joint.low.append(own - joint.offset)
+    joint.offset -= own
     return joint
 
 
