@@ -83,6 +83,7 @@ def choose(first: Opened) -> list[Offer]:
     codes = st.multiselect("Compare with", ordered, format_func=titled, key=KEY, max_selections=MOST,
                            placeholder="Choose up to three recordings", persist_state="session",
                            help="Recordings of the same prompt come first: only their texts can be the same.")
+    st.session_state["compare linked"] = codes
     if codes:
         st.query_params["with"] = codes
     elif "with" in st.query_params:

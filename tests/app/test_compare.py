@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 import treegraft
 from app_pages.compare.many import ELSEWHERE, KEY
+from app_pages.compare.partners import KEY as PARTNERS
 from app_pages.compare.trees import POSITION
 from tests.app.test_every_page import HOSTILE
 from tests.strategies import make_run, write_runs
@@ -70,6 +71,15 @@ def test_the_first_visit_shows_a_partner_of_the_same_prompt(home):
     app = visited(trace="treegraft")
     assert app.query_params["with"] == "chain"
     assert "the same text as Treegraft" in said(app)
+
+
+def test_the_first_change_of_the_partners_is_kept(home):
+    app = visited(trace="treegraft")
+    app.multiselect(key=PARTNERS).set_value(["chain", "eagle2"]).run()
+    assert app.multiselect(key=PARTNERS).value == ["chain", "eagle2"]
+    app = visited(trace="treegraft")
+    app.multiselect(key=PARTNERS).set_value([]).run()
+    assert app.multiselect(key=PARTNERS).value == [] and "with" not in app.query_params
 
 
 def test_a_recording_alone_says_what_to_do(home):
