@@ -86,7 +86,7 @@ def test_decisions_show_the_frontier_that_they_were_made_on():
     assert skip["from"] == [0]
     assert call["from"] == [2, 3]
     assert (call["rule"], call["left"], call["margin"], call["threshold"]) == ("scheduler", 3, 1.25, 0.5)
-    assert call["features"] == [["layer", 0.4], ["overlap", 0.5]]
+    assert call["features"] == [("Layer", "40%"), ("Frontier kept by a call", "50%")]
 
 
 def test_what_a_call_changed_and_chose():
@@ -104,7 +104,7 @@ def test_features_are_text_and_bounded():
     run.records[0].events[2].features = {"\u202e" + str(number): 1.0 for number in range(1000)}
     features = event_views(run.records[0].events, {1})[2]["features"]
     assert len(features) == 64
-    assert features[0] == ["\\u202e0", 1.0]
+    assert features[0] == ("\\u202e0", "1")
 
 
 def test_what_a_gate_and_a_graft_show():

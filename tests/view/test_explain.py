@@ -60,6 +60,11 @@ def test_discarded_tokens_and_the_end_of_the_text():
     assert words(explain.node(3)[1]) == "Discarded: the target accepted it, but the text had ended before it."
     assert words(explain.summary()) == "The text ended in this round: 1 token written, 2 discarded."
     assert words(explain.bonus()).endswith("discarded: the text had ended before it.")
+    assert words(explain.event(run.rounds[0].event("accept"))) == (
+        "The target agrees with 2 tokens, “ sky is”; the text ends after 1 of them, and the rest is discarded.")
+    at_the_end = example(discarded=1).rounds[0]
+    assert words(Explainer(at_the_end).event(at_the_end.event("accept"))) == (
+        "2 tokens accepted, “ sky is”; the text ends there, and the target’s own “ blue” is discarded.")
 
 
 def test_events_and_the_round():
@@ -81,6 +86,11 @@ def test_events_and_the_round():
         "The target’s own choice after “ is”, with p = 0.497. It is the root of the next round.")
 
 
+def test_small_chances_are_not_said_to_be_equal_to_anything():
+    assert words(say("own branch", p=-50_000)) == "On its own branch the target gave it p = 0.607."
+    assert words(say("own branch", p=-5_000_000)) == "On its own branch the target gave it p < 0.001."
+
+
 def test_sentences_take_exactly_their_values():
     with pytest.raises(ValueError, match="takes"):
         say("kept", rank=1)
@@ -95,7 +105,7 @@ def test_a_packed_sentence_leaves_out_what_the_reader_knows():
 
 def test_templates_use_known_kinds():
     kinds = {field.kind for fields in FIELDS.values() for field in fields if field.name and "|" not in field.kind}
-    assert kinds <= {"count", "text", "nats", "score", "prob", "ms", "number", "level", "token", "tokens",
+    assert kinds <= {"count", "text", "nats", "score", "prob", "p", "ms", "number", "level", "token", "tokens",
                      "drafter"}
     assert all(names == list(dict.fromkeys(names)) for names in NAMES.values())
 

@@ -28,8 +28,8 @@ def test_what_grew_the_tree_and_why_acceptance_stopped():
         "1 token was copied from the context; 3 drafted tokens were pruned."
         " It went no further because nothing was drafted after “ is”.")
     assert told(grafted()) == (
-        "small was called in 1 of 2 layers; 2 tokens were copied from the context; 2 were grafted; 1 drafted token was"
-        " pruned. It went no further because nothing was drafted after “ was”.")
+        "small was called in 1 of 2 layers; 2 tokens were copied from the context; 2 tokens were grafted; 1 drafted"
+        " token was pruned. It went no further because nothing was drafted after “ was”.")
     assert told(retrieved()).endswith(
         "It went no further because nothing was drafted after “ blue”: a gate had stopped drafting after layer 2.")
     assert told(drawn()).endswith("It went no further because the one token drafted after “ sea” was not accepted.")
@@ -39,9 +39,10 @@ def test_what_grew_the_tree_and_why_acceptance_stopped():
 def test_the_oracle_in_words():
     run = example()
     assert words(oracle(reach(run.rounds[0]), 2)) == (
-        "Accepted 2; the grown tree held 2 right tokens in a row. lookup alone: 0. small alone: 2.")
+        "Accepted 2; the grown tree held 2 right tokens in a row. On its own, lookup held 0. On its own,"
+        " small held 2.")
     assert words(oracle(Reach(verified=1, grown=4, alone={1: 4}), 1)) == (
-        "Accepted 1; the grown tree held 4 right tokens in a row, 3 of them pruned.")
+        "Accepted 1; the grown tree held 4 right tokens in a row; 3 were pruned.")
 
 
 @given(runs(min_rounds=1))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from treegraft.drafters import DRAFTERS, WITH_MODEL
 from treegraft.trace.records import Accept, Decide, Expand, Gate, Graft, Other, Rescore, Reselect
 from treegraft.view.acceptance import acceptance
+from treegraft.view.feature_words import told
 from treegraft.view.labels import name
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def event_views(events: Sequence[Event | Other], strong: set[int]) -> list[dict[
 
 
 def _decision(event: Decide) -> dict[str, Any]:
-    features = [[name(feature), value] for feature, value in islice(event.features.items(), MOST_FEATURES)]
+    features = [told(feature, value) for feature, value in islice(event.features.items(), MOST_FEATURES)]
     return {"title": f"Layer {event.layer}: {'call' if event.call else 'skip'}", "layer": event.layer,
             "call": event.call, "rule": name(event.rule), "left": event.calls_left, "margin": event.margin,
             "threshold": event.threshold, "features": features}

@@ -84,7 +84,7 @@ class Explainer:
         if node in self.retrieved.new:
             return say("kept retrieved", chosen=self._drafted)
         if self._drafted == self.pool:
-            return say("kept all", pool=self.pool)
+            return say("kept all", pool=self.pool) if self.pool > 1 else say("kept one")
         again = node in self.retrieved.merged and self.rank[node] > self.rank[self.last_kept]
         key = "kept again" if again else "kept" if self.rank[node] <= len(self.chosen) else "kept for others"
         return say(key, rank=self.rank[node], pool=self.pool)
@@ -173,7 +173,9 @@ class Explainer:
         if nodes == 0:
             return say("expand known", drafter=drafter, merged=merged)
         key, values = "expand", {"drafter": drafter, "nodes": nodes}
-        if event.match:
+        if event.match and max(event.match) == 0:
+            key = "expand unmatched"
+        elif event.match:
             key, values = "expand copied", values | {"match": max(event.match)}
         elif event.rank:
             key, values = ("expand ranked merged", values | {"merged": merged}) if merged else ("expand ranked", values)
@@ -207,9 +209,14 @@ class Explainer:
             return say(f"{key} undrafted", bonus=event.bonus)
         if not event.path:
             return say(f"{key} none", bonus=event.bonus)
-        key += "" if self.stopped_by_target else " to the end"
         tokens = [self.token[node] for node in event.path]
-        return say(key, path=len(tokens), tokens=tokens, bonus=event.bonus)
+        told = {"path": len(tokens), "tokens": tokens}
+        if event.discarded > 1:
+            return say("accept cut", **told, taken=len(tokens) + 1 - event.discarded)
+        if event.discarded:
+            return say("accept ended", **told, bonus=event.bonus)
+        key += "" if self.stopped_by_target else " to the end"
+        return say(key, **told, bonus=event.bonus)
 
     def expects(self) -> Sentence | None:
         """The expected accepted length, where the trace holds the chances that it follows from."""

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 from treegraft.scheduler.features import CALL_BITS
+from treegraft.view.labels import name
 
 
 class Words(NamedTuple):
@@ -45,9 +46,14 @@ WORDS = {
 """By name of the feature, in the network's order."""
 
 
-def readable(name: str, value: float) -> str:
+def told(feature: str, value: float) -> tuple[str, str]:
+    """What a feature is called, and its value, for reading; one that this version does not know stays as it is."""
+    return (WORDS[feature].title, readable(feature, value)) if feature in WORDS else (name(feature), f"{value:.3g}")
+
+
+def readable(feature: str, value: float) -> str:
     """A feature's value for reading; the logarithms are undone."""
-    match WORDS[name].form:
+    match WORDS[feature].form:
         case "tokens" if value < 40:
             return f"{math.expm1(value):,.0f} tokens"
         case "times" if abs(value) < 40:

@@ -72,8 +72,9 @@ def run_facts(run: Run) -> dict[str, Fact]:
     """Of the whole run; it must have ended, since the facts are kept."""
     told = summary(run)
     decided = [event.call for record in run.records for event in record.events if isinstance(event, Decide)]
-    found = _counts(rounds=told.rounds, tokens=told.tokens, all_accepted=told.accepted, all_drafted=told.drafted,
-                    all_grown=told.grown, decisions=len(decided), calls=sum(decided), skips=len(decided) - sum(decided),
+    found = _counts(rounds=told.rounds, tokens=told.tokens, tokens_of_rounds=told.tokens - 1,
+                    all_accepted=told.accepted, all_drafted=told.drafted, all_grown=told.grown,
+                    decisions=len(decided), calls=sum(decided), skips=len(decided) - sum(decided),
                     rounds_with_none_accepted=told.rejected_rounds)
     found |= _numbers({"tau": told.tau, "accepted a round": told.mean_accepted})
     if run.end:
@@ -106,8 +107,9 @@ def round_facts(round: TracedRound) -> dict[str, Fact]:
     grown, kept = len(record.nodes.token) - 1, len(record.nodes.token) - 1 - fates["pruned"]
     found = _counts(
         round=round.index, accepted=round.accepted, written=round.outcome.taken, grown=grown, kept=kept,
-        pruned=fates["pruned"], rejected=fates["rejected"], unreached=fates["unreached"], discarded=fates["discarded"],
-        verified=len(ending(record)[0].order), right=right.grown, lost=right.grown - right.verified,
+        pruned=fates["pruned"], rejected=fates["rejected"], unreached=fates["unreached"],
+        discarded=ending(record)[1].discarded, verified=len(ending(record)[0].order), right=right.grown,
+        lost=right.grown - right.verified,
         layers=len({event.layer for event in record.events if isinstance(event, Expand)}),
         grafts=len(grafts(events)), retrieved_alone=len(retrieved(events).new),
         retrieved_accepted=len(retrieved(events).new.intersection(round.path)))

@@ -20,6 +20,7 @@ from treegraft.view.arrange import arrange
 from treegraft.view.context import context_view
 from treegraft.view.events import copied, event_views, grafts, ranks, strong_drafters, wall
 from treegraft.view.explain import Explainer
+from treegraft.view.feature_words import WORDS
 from treegraft.view.labels import cut, label, name
 from treegraft.view.learned import Rows
 from treegraft.view.story import oracle, story
@@ -75,6 +76,7 @@ def _about(run: Run) -> dict[str, Any]:
         "sampled": header.decoding.temperature > 0,
         "drafters": [{"id": drafter.id, "kind": name(drafter.kind), "name": name(drafter.name or drafter.kind)}
                      for drafter in header.drafters],
+        "features": {words.title: words.meaning for words in WORDS.values()} if header.scheduler else {},
     }
 
 

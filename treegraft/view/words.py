@@ -1,8 +1,8 @@
 """The sentences that the views use, as templates with values, so that the player can fill in thousands of them itself.
 
-Fields are written `{name:kind}`. The kinds are `count`, `text`, `nats`, `score` (nats, or that there is none), `prob`
-and `ms` (integers as the trace has them), `number` and `level` (with two and three decimals), `token` and `tokens`
-(token ids), `drafter` (a drafter id), and `one|many`, which picks a word by the count.
+Fields are written `{name:kind}`. The kinds are `count`, `text`, `nats`, `score` (nats, or that there is none), `prob`,
+`p` (the same as "p = 0.5") and `ms` (integers as the trace has them), `number` and `level` (with two and three
+decimals), `token` and `tokens` (token ids), `drafter` (a drafter id), and `one|many`, which picks a word by the count.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from treegraft.trace.records import NATS
 TEMPLATES = {
     "root": "Root: the target chose it before this round, and every drafted token continues from here.",
     "kept": "Kept: rank {rank:count} of {pool:count} by score.",
+    "kept one": "Kept: it was the only drafted token.",
     "kept all": "Kept: all {pool:count} drafted {pool:token|tokens} fitted the budget.",
     "kept for others": "Kept although only rank {rank:count} of {pool:count} by score: a better token below needs it.",
     "kept retrieved": "Kept: retrieved, to fill the budget beside {chosen:count} drafted {chosen:token|tokens}.",
@@ -30,11 +31,11 @@ TEMPLATES = {
                           " into the budget of {budget:count}.",
     "pruned otherwise": "Pruned by the rule {rule:text}: rank {rank:count} of {pool:count} by score.",
     "pruned unscored": "Pruned: no drafter scored it, and the budget is {budget:count}.",
-    "accepted first": "Accepted: it is the target\u2019s first choice after {parent:token}, with p = {p:prob}.",
-    "accepted": "Accepted: the target took it after {parent:token}, with p = {p:prob}.",
+    "accepted first": "Accepted: it is the target\u2019s first choice after {parent:token}, with {p:p}.",
+    "accepted": "Accepted: the target took it after {parent:token}, with {p:p}.",
     "discarded": "Discarded: the target accepted it, but the text had ended before it.",
     "rejected": "Rejected: after {parent:token} the target preferred {chosen:token} by {gap:nats} nats,"
-                " p = {best:prob} against {p:prob}.",
+                " {best:p} against {p:prob}.",
     "rejected unknown": "Rejected: after {parent:token} the target chose {chosen:token}.",
     "accepted typical": "Accepted: its p of {was:prob} is above the threshold of {u:level}.",
     "rejected typical": "Rejected: its p of {was:prob} is not above the threshold of {u:level}.",
@@ -49,17 +50,17 @@ TEMPLATES = {
     "unreached parent": "Not reached: its parent {parent:token} was rejected.",
     "unreached ancestor": "Not reached: {ancestor:token}, further up its branch, was rejected.",
     "unreached end": "Not reached: the text ended before it.",
-    "own branch first": "On its own branch it was the target\u2019s first choice, with p = {p:prob}.",
-    "own branch": "On its own branch the target gave it p = {p:prob}.",
-    "bonus": "The target\u2019s own choice after {parent:token}, with p = {p:prob}. It is the root of the next round.",
+    "own branch first": "On its own branch it was the target\u2019s first choice, with {p:p}.",
+    "own branch": "On its own branch the target gave it {p:p}.",
+    "bonus": "The target\u2019s own choice after {parent:token}, with {p:p}. It is the root of the next round.",
     "bonus unknown": "The target\u2019s own choice after {parent:token}. It is the root of the next round.",
     "bonus discarded": "The target\u2019s own choice after {parent:token}, discarded: the text had ended before it.",
-    "bonus drawn": "Drawn from the target\u2019s distribution after {parent:token}, with p = {p:prob}. It is the root"
+    "bonus drawn": "Drawn from the target\u2019s distribution after {parent:token}, with {p:p}. It is the root"
                    " of the next round.",
     "bonus drawn unknown": "Drawn from the target\u2019s distribution after {parent:token}. It is the root of the next"
                            " round.",
     "bonus drawn left": "Drawn after {parent:token} from what the rejected tokens left of the target\u2019s"
-                        " distribution, with p = {p:prob}. It is the root of the next round.",
+                        " distribution, with {p:p}. It is the root of the next round.",
     "bonus drawn left unknown": "Drawn after {parent:token} from what the rejected tokens left of the target\u2019s"
                                 " distribution. It is the root of the next round.",
     "rescored": "{drafter:drafter} rescored it in layer {layer:count}: {before:score} before, {after:score} after.",
@@ -75,6 +76,8 @@ TEMPLATES = {
                      " {nodes:token|tokens}; {merged:count} more {merged:was|were} in the tree already.",
     "expand copied": "{drafter:drafter} copies {nodes:count} {nodes:token|tokens}; the longest match is {match:count}"
                      " {match:token|tokens} long.",
+    "expand unmatched": "{drafter:drafter} finds no match to copy from and takes {nodes:count} {nodes:token|tokens}"
+                        " that the context holds most often.",
     "expand ranked": "{drafter:drafter} reads {nodes:count} new {nodes:token|tokens} from its rows.",
     "expand ranked merged": "{drafter:drafter} reads {nodes:count} new {nodes:token|tokens} from its rows;"
                             " {merged:count} more {merged:was|were} in the tree already.",
@@ -111,7 +114,7 @@ TEMPLATES = {
     "prune grafted": "{kept:count} {kept:token goes|tokens go} to the target: {chosen:count} drafted, of which the last"
                      " chosen by score has {cut:nats} nats, and {retrieved:count} retrieved.",
     "prune retrieved": "{kept:count} retrieved {kept:token goes|tokens go} to the target.",
-    "prune nothing": "All {kept:count} drafted {kept:token goes|tokens go} to the target; the budget is"
+    "prune nothing": "All that was drafted goes to the target, {kept:count} {kept:token|tokens}; the budget is"
                      " {budget:count}.",
     "verify": "The target reads {order:count} {order:token|tokens} in one forward pass.",
     "verify timed": "The target reads {order:count} {order:token|tokens} in one forward pass of {time:ms} ms.",
@@ -119,6 +122,10 @@ TEMPLATES = {
               " {bonus:token}.",
     "accept to the end": "{path:count} {path:token|tokens} accepted, {tokens:tokens}, to the end of the branch; the"
                          " target adds {bonus:token}.",
+    "accept ended": "{path:count} {path:token|tokens} accepted, {tokens:tokens}; the text ends there, and the"
+                    " target\u2019s own {bonus:token} is discarded.",
+    "accept cut": "The target agrees with {path:count} {path:token|tokens}, {tokens:tokens}; the text ends after"
+                  " {taken:count} of them, and the rest is discarded.",
     "accept none": "No drafted token accepted; the target goes its own way with {bonus:token}.",
     "accept undrafted": "Nothing was drafted; the target goes on with {bonus:token}.",
     "accept drawn": "{path:count} {path:token|tokens} accepted, {tokens:tokens}; then {bonus:token} is drawn.",
@@ -128,9 +135,9 @@ TEMPLATES = {
     "accept drawn undrafted": "Nothing was drafted; {bonus:token} is drawn.",
     "expected": "Expected accepted length {expected:number}, computed from the recorded probabilities.",
     "event": "{kind:text}: this version has no words for it.",
-    "round": "{path:count} of {kept:count} drafted {kept:token|tokens} accepted; with the target\u2019s own"
+    "round": "{path:count} of {kept:count} drafted tokens accepted; with the target\u2019s own"
              " {bonus:token} the round wrote {written:count} {written:token|tokens}.",
-    "round grafted": "{path:count} of {kept:count} {kept:token|tokens} accepted, {found:count} of them retrieved; with"
+    "round grafted": "{path:count} of {kept:count} tokens accepted, {found:count} of them retrieved; with"
                      " the target\u2019s own {bonus:token} the round wrote {written:count} {written:token|tokens}.",
     "round undrafted": "Nothing was drafted: the target wrote {bonus:token} alone.",
     "round at the end": "The text ended in this round: {written:count} {written:token|tokens} written,"
@@ -142,12 +149,12 @@ TEMPLATES = {
     "stop gate": "It went no further because nothing was drafted after {parent:token}: a gate had stopped drafting"
                  " after layer {layer:count}.",
     "oracle": "Accepted {path:count}; the grown tree held {grown:count} right {grown:token|tokens} in a row.",
-    "oracle pruned": "Accepted {path:count}; the grown tree held {grown:count} right {grown:token|tokens} in a row,"
-                     " {lost:count} of them pruned.",
-    "oracle alone": "{drafter:drafter} alone: {alone:count}.",
+    "oracle pruned": "Accepted {path:count}; the grown tree held {grown:count} right {grown:token|tokens} in a"
+                     " row; {lost:count} {lost:was|were} pruned.",
+    "oracle alone": "On its own, {drafter:drafter} held {alone:count}.",
 }
 
-for _key in ("expand", "expand merged", "expand copied", "expand ranked", "expand ranked merged"):
+for _key in ("expand", "expand merged", "expand copied", "expand unmatched", "expand ranked", "expand ranked merged"):
     TEMPLATES[f"{_key} grafted"] = (TEMPLATES[_key][:-1] + "; {grafted:count} {grafted:is a graft|are grafts} onto"
                                     " branches of another drafter.")
 
@@ -174,7 +181,7 @@ for _parts in chain.from_iterable(combinations(GRAFT_PARTS, size) for size in ra
 GROWTH_PARTS = {
     "calls": "{strong:drafter} was called in {calls:count} of {layers:count} {layers:layer|layers}",
     "copied": "{copied:count} {copied:token was|tokens were} copied from the context",
-    "grafted": "{grafted:count} {grafted:was|were} grafted",
+    "grafted": "{grafted:count} {grafted:token was|tokens were} grafted",
     "pruned": "{pruned:count} drafted {pruned:token was|tokens were} pruned",
 }
 """What the sentence about a tree's growth holds where there is something to say, in this order."""
@@ -256,6 +263,11 @@ def prob(units: int | None) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
 
 
+def equation(units: int | None) -> str:
+    """A probability with its sign: "p = 0.500", "p < 0.001"."""
+    return f"p = {prob(units)}".replace("= <", "< ")
+
+
 def milliseconds(microseconds: int) -> str:
     return f"{microseconds / 1000:.1f}"
 
@@ -263,7 +275,7 @@ def milliseconds(microseconds: int) -> str:
 def render(sentence: Sentence, token: Callable[[int], str], drafter: Callable[[int], str]) -> str:
     """The sentence in words. `token` gives the display text of a token id, `drafter` the name of a drafter id."""
     formats: dict[str, Callable[[Any], str]] = {
-        "count": str, "text": str, "nats": nats, "score": score, "prob": prob, "ms": milliseconds,
+        "count": str, "text": str, "nats": nats, "score": score, "prob": prob, "p": equation, "ms": milliseconds,
         "number": number, "level": level, "drafter": drafter,
         "token": lambda one: f"\u201c{token(one)}\u201d",
         "tokens": lambda many: f"\u201c{''.join(map(token, many))}\u201d",

@@ -55,6 +55,8 @@ function prob(units) {
   return p >= 0.001 ? p.toFixed(3) : "<0.001";
 }
 
+const equation = (units) => `p = ${prob(units)}`.replace("= <", "< ");
+
 const milliseconds = (microseconds) => (microseconds / 1000).toFixed(1);
 
 function short(text, length) {
@@ -80,7 +82,7 @@ function sentence(view, packed, facts = {}) {
   const known = { ...facts };
   const taken = new Set();
   const format = {
-    count: String, text: String, nats, prob, ms: milliseconds, number: decimal, level,
+    count: String, text: String, nats, prob, p: equation, ms: milliseconds, number: decimal, level,
     score: (units) => (units === null ? "no score" : `${nats(units)} nats`),
     drafter: (id) => drafterName(view, id),
     token: (id) => chip(piece(view, id), 24),

@@ -102,7 +102,13 @@ function targetView(view, round, node, choose, self = null) {
   return element("section", { class: "tg-target" },
     element("h4", {}, "The target after ", chip(piece(view, round.token[node]), 18)),
     element("table", { "aria-label": "The target’s best next tokens" }, element("tbody", {}, rows)),
-    element("p", { class: "tg-quiet" }, `Entropy ${nats(entropy)} nats. Marked tokens were drafted.`));
+    element("p", { class: "tg-quiet" }, `Entropy ${nats(entropy)} nats. ${markedWords(drafted.size, round.bonus.parent === node)}`));
+}
+
+// What the marks beside the target's next tokens say.
+function markedWords(drafted, own) {
+  const parts = [drafted ? "drafted tokens" : null, own ? "with a ring the target’s own choice" : null].filter(Boolean);
+  return parts.length ? `Marked: ${parts.join(", ")}.` : "";
 }
 
 function bonusSheet(view, round, choose) {

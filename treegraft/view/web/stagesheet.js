@@ -27,8 +27,8 @@ function decisionSheet(view, round, number) {
       event.threshold === null ? null : facet("Threshold", time(event.threshold)),
       facet("Frontier", [ring("stayed"), ` ${event.from.length} ${event.from.length === 1 ? "node" : "nodes"}`])),
     event.features.length ? element("table", { class: "tg-moves", "aria-label": "What the scheduler looked at" },
-      element("tbody", {}, event.features.map(([name, value]) => element("tr", {}, element("td", {}, name.replaceAll("_", " ")),
-        element("td", { class: "tg-number" }, decimal(value)))))) : null,
+      element("tbody", {}, event.features.map(([name, value]) => element("tr", {}, element("td", {}, termOf(name, view.features[name])),
+        element("td", { class: "tg-number" }, value))))) : null,
   ];
 }
 

@@ -84,8 +84,7 @@ const TERMS = new Map(Object.entries({
 }));
 
 // A term that tells its meaning to pointer, finger and keyboard.
-function termOf(name) {
-  const means = TERMS.get(name);
+function termOf(name, means = TERMS.get(name)) {
   return means ? element("span", { class: "tg-term", tabindex: 0, "data-means": means, "aria-description": means }, name) : name;
 }
 
