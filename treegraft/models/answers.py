@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from treegraft.models.scores import IMPOSSIBLE
-from treegraft.models.topk import top_columns
+from treegraft.models.topk import lowest_first, top_columns
 from treegraft.trace.records import NATS, Tried, Verify, Walked
 from treegraft.tree import DraftTree
 
@@ -49,17 +49,19 @@ def read_facts(logits: torch.Tensor, parents: np.ndarray, tokens: np.ndarray, ra
     logprob = logprobs[at(place[:len(parents)]), at(tokens)]
     above, seen = at(place[ranked]), at(place[len(parents):])
     rank = (here.index_select(0, above) > here[above, at(tokens[ranked])][:, None]).sum(-1, dtype=torch.int32)
-    ids = top_columns(here.index_select(0, seen), WALK_TOP_K)[1]
+    values, ids = top_columns(here.index_select(0, seen), WALK_TOP_K)
     of_rows = logprobs.index_select(0, seen)
     best = of_rows.gather(1, ids)
     entropy = -(of_rows.exp() * of_rows).nan_to_num_(0).sum(-1)
-    parts = (logprob, rank, argmax, ids, best, entropy)
+    parts = (logprob, rank, argmax, values, ids, best, entropy)
     flat = torch.cat([part.flatten().float() for part in parts]).cpu().double().numpy()
     ends = np.cumsum([part.numel() for part in parts])
-    logprob, rank, argmax, ids, best, entropy = (
+    logprob, rank, argmax, values, ids, best, entropy = (
         piece.reshape(part.shape) for piece, part in zip(np.split(flat, ends[:-1]), parts, strict=True))
     rank, argmax, ids = (part.astype(np.int64) for part in (rank, argmax, ids))
-    return Facts(logprob=to_units(logprob), rank=rank, argmax=argmax, tokens=ids, logprobs=to_units(best),
+    order = lowest_first(values, ids)
+    tokens, logprobs = np.take_along_axis(ids, order, -1), np.take_along_axis(best, order, -1)
+    return Facts(logprob=to_units(logprob), rank=rank, argmax=argmax, tokens=tokens, logprobs=to_units(logprobs),
                  entropy=to_units(entropy))
 
 
@@ -110,14 +112,14 @@ class Answers:
         """The target's k best next tokens after each verified node, best first: [nodes, k]."""
         if self.facts is not None and k <= WALK_TOP_K:
             return self.facts.tokens[:, :k]
-        return top_columns(self.logits.float(), k)[1].cpu().numpy()
+        return best_columns(self.logits, k)
 
     def rivals(self, path: np.ndarray, k: int) -> np.ndarray:
         """The target's k best tokens at the end of the accepted `path`, the bonus first: [k]."""
         row = np.searchsorted(self.order, path[-1]) if len(path) else 0
         if self.facts is not None and k <= WALK_TOP_K:
             return self.facts.tokens[row, :k]
-        return top_columns(self.logits[row:row + 1].float(), k)[1][0].cpu().numpy()
+        return best_columns(self.logits[row:row + 1], k)[0]
 
     def read(self, ranked: np.ndarray, rows: np.ndarray, argmax: torch.Tensor) -> Facts:
         """Facts on all children, ranks of the `ranked` ones, and the view at the nodes in `rows`; see `read_facts`."""
@@ -133,6 +135,13 @@ class Answers:
                        children=tried[above == node].tolist(), ranks=rank[above == node].tolist(),
                        entropy=int(facts.entropy[row]))
                 for node, row in zip(walk.tolist(), here.tolist(), strict=True)]
+
+
+def best_columns(logits: torch.Tensor, k: int) -> np.ndarray:
+    """The k best columns of each row, of equal ones the lowest first."""
+    values, columns = top_columns(logits.float(), k)
+    packed = torch.stack((values, columns.float())).cpu().numpy()  # token ids below 2**24 are exact
+    return np.take_along_axis(packed[1].astype(np.int64), lowest_first(*packed), -1)
 
 
 def to_units(nats: np.ndarray) -> np.ndarray:

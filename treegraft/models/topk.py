@@ -33,6 +33,11 @@ def top_columns(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tenso
     return values, best.gather(1, places // BLOCK) * BLOCK + places % BLOCK
 
 
+def lowest_first(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The order [rows, k] that puts values best first and of equal ones the lowest column, as `favourites` chooses."""
+    return np.lexsort((columns, -values), axis=-1)
+
+
 def top_tokens(logits: torch.Tensor, k: int, ids: torch.Tensor | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The k best tokens of each row and their log-probs in 1e-5 nats, [rows, k] each; one transfer to the host.
 

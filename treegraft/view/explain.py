@@ -120,6 +120,8 @@ class Explainer:
         best, own = self._target_logprob(parent, chosen), self.logprob[node]
         if self.sampled or best is None or own is None or best < own:
             return say("rejected unknown", parent=before, chosen=chosen)
+        if best == own and chosen < self.token[node]:
+            return say("rejected tie", parent=before, chosen=chosen, p=own)
         return say("rejected", parent=before, chosen=chosen, gap=best - own, best=best, p=own)
 
     def _text_after(self, node: int) -> int:

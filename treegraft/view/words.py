@@ -36,6 +36,8 @@ TEMPLATES = {
     "discarded": "Discarded: the target accepted it, but the text had ended before it.",
     "rejected": "Rejected: after {parent:token} the target preferred {chosen:token} by {gap:nats} nats,"
                 " {best:p} against {p:prob}.",
+    "rejected tie": "Rejected: after {parent:token} the target found it and {chosen:token} exactly as likely, {p:p}; of"
+                    " equals it takes the token with the lower id.",
     "rejected unknown": "Rejected: after {parent:token} the target chose {chosen:token}.",
     "accepted typical": "Accepted: its p of {was:prob} is above the threshold of {u:level}.",
     "rejected typical": "Rejected: its p of {was:prob} is not above the threshold of {u:level}.",
