@@ -128,8 +128,8 @@ def test_the_strip_shows_how_far_the_right_tokens_reached(play):
     page.locator(".tg-bar").nth(lost[0].index).click()
     far = found[lost[0].index]
     expect(page.locator(".tg-story")).to_contain_text(
-        f"Accepted {lost[0].accepted}; the grown tree held {far.grown} right tokens in a row,"
-        f" {far.grown - far.verified} of them pruned.")
+        f"Accepted {lost[0].accepted}; the grown tree held {far.grown} right tokens in a row;"
+        f" {far.grown - far.verified} {'was' if far.grown - far.verified == 1 else 'were'} pruned.")
     page.get_by_role("button", name="grown tree").press("Enter")
     expect(page.locator(".tg-toast")).to_have_text(
         "The longest run of right tokens (those of the recorded text) in a row from the root in the whole tree, pruned "

@@ -184,7 +184,7 @@ def test_the_next_call_shows_the_decision_and_its_frontier(page, app):
     assert signs(page, "frontier-stayed") == 2
     assert facts(page) == {"Schedule": "scheduler", "Calls left": "3", "Margin": "1.25 ms", "Threshold": "0.50 ms",
                            "Frontier": "2 nodes"}
-    expect(page.locator(".tg-moves tr").nth(1)).to_have_text("overlap0.50")
+    expect(page.locator(".tg-moves tr").nth(1)).to_have_text("Frontier kept by a call50%")
     page.keyboard.press("c")
     expect(page.locator(".tg-toast")).to_have_text("No further call in this recording.")
 

@@ -14,10 +14,10 @@ from treegraft.view.labels import cut, label, name
 from treegraft.view.palette import COLORS
 
 HTML = '<div class="tg-strip"></div>'
-SIGNS = ("●", "■", "▲", "◆", "✚", "★", "▼", "◗")
-"""Of the drafters, in the order in which they appear."""
+SIGNS = "ⒶⒷⒸⒹⒺⒻⒼⒽ"
+"""Of the drafters, in the order in which they appear. The shapes in a tree say a drafter's number in its own run."""
 
-CHOSEN, READ = "○", "◇"
+CHOSEN, READ = "◎", "◇"
 """Signs of a token that the target chose in a round, and of the one that it chose when it read the prompt."""
 
 LONGEST_TEXT = 12

@@ -58,14 +58,15 @@ class Player {
     this.finder = new Finder(this);
     this.listButton = button("Events as a list", "E", () => this.toggleList(), icon("list"));
     this.tableButton = button("Tokens as a table", "T", () => this.toggleTable(), icon("table"));
+    this.labelButton = button("Label every token", "L", () => this.toggleLabels(), icon("labels"));
     this.tools = element("div", { class: "tg-tools" },
-      this.listButton, this.tableButton, button("Whole tree", "F", () => this.toggleWhole(), icon("whole")),
+      this.listButton, this.tableButton, this.labelButton, button("Whole tree", "F", () => this.toggleWhole(), icon("whole")),
       button("Keys", "?", () => this.help(), "?"), this.saveMenu());
     this.words = element("div", { class: "tg-words" }, part("summary"), part("story"), part("event", { "aria-live": "polite" }));
     part("stage", { tabindex: 0, role: "group", "aria-label": "Draft tree" });
     part("table", { hidden: true });
     part("ribbonbox", { hidden: true });
-    part("side", { role: "complementary", "aria-label": "Details" }).append(part("sheetbox"), part("legendbox"));
+    part("side", { role: "complementary", tabindex: 0 }).append(part("sheetbox"), part("legendbox"));
     part("tip", { role: "tooltip", hidden: true });
     part("toast", { role: "status" });
     part("said", { "aria-live": "polite" });
@@ -140,6 +141,7 @@ class Player {
     this.view = view;
     if (!same) this.opened = new Map();
     this.root.classList.toggle("tg-empty", !view.rounds.length);
+    this.side.setAttribute("aria-label", `Details of ${view.policy}`);
     this.heading.replaceChildren(...heading(view));
     if (!view.rounds.length) return this.empty();
     this.text = new TextMap(view, (round, node) => this.go(round, null, node));
@@ -317,7 +319,7 @@ class Player {
     const choose = (id, open) => this.choose(id, open);
     this.sheetbox.replaceChildren(...(item ? nodeSheet(this.view, this.round, item, choose)
       : eventSheet(this.view, this.round, this.at.event, choose)).filter(Boolean));
-    this.showLegend(item || this.hooks.compact ? null : legendFacts(this.view, this.round));
+    this.showLegend(item && !this.hooks.compact ? null : legendFacts(this.view, this.round));
     for (const row of this.table.querySelectorAll("tbody tr")) {
       const own = row.dataset.id === `${this.pinned}`;
       row.classList.toggle("tg-self", own);
@@ -325,12 +327,15 @@ class Player {
     }
   }
 
-  // Most rounds have the same legend: what is left alone needs no layout.
+  // Most rounds have the same legend: what is left alone needs no layout. A compact player folds it up.
   showLegend(facts) {
     const name = JSON.stringify(facts);
     if (name === this.shownLegend) return;
     this.shownLegend = name;
-    this.legendbox.replaceChildren(...(facts ? legend(this.view, facts) : []));
+    const [title, ...body] = facts ? legend(this.view, facts) : [];
+    const open = this.legendbox.querySelector("details")?.open;
+    this.legendbox.replaceChildren(...(!facts ? [] : this.hooks.compact
+      ? [element("details", { class: "tg-fold", open }, element("summary", {}, title), body)] : [title, ...body]));
   }
 
   rest() {
@@ -423,6 +428,7 @@ class Player {
 
   toggleLabels() {
     this.allLabels = !this.allLabels;
+    this.labelButton.setAttribute("aria-pressed", this.allLabels ? "true" : "false");
     this.draw();
     this.show();
   }

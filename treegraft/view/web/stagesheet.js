@@ -40,7 +40,7 @@ function rescoreSheet(view, round, number, choose) {
   const far = moves.slice().sort((one, other) => Math.abs(other.to - other.from) - Math.abs(one.to - one.from) || one.to - other.to);
   return [
     element("h3", {}, `Rescored by ${drafterName(view, event.drafter)}`),
-    moves.length ? element("p", { class: "tg-scale-words tg-quiet" }, "worst score ", element("span", { class: "tg-scale" }), " best") : null,
+    element("p", { class: "tg-scale-words tg-quiet" }, "worst score ", element("span", { class: "tg-scale" }), " best"),
     element("ul", { class: "tg-legend" }, counts.map(([name, count, words]) => element("li", {}, moveSample(name), element("span", {}, `${count} ${words}`)))),
     moves.length ? moveTable(view, round, far.slice(0, MOST_ROWS), choose) : element("p", { class: "tg-quiet" }, "No score changed."),
     moves.length > MOST_ROWS ? element("p", { class: "tg-quiet" }, `and ${moves.length - MOST_ROWS} more`) : null,

@@ -66,7 +66,7 @@ class EventTrack {
     this.steps = round.events.map((event) => element("span", {
       class: `tg-step tg-step-${groupOf(event)}`, title: eventTitle(view, event) }));
     this.layers = layersOf(round.events).map(({ first, size }) => ({ first, size, root: element("span", {
-      class: `tg-layer${round.events[first].call ? " tg-call" : ""}`, style: `--n:${Math.max(size, 1.6)}` },
+      class: `tg-layer${round.events[first].call ? " tg-call" : ""}${round.events[first].layer === undefined ? " tg-named" : ""}`, style: `--n:${Math.max(size, 1.6)}` },
     element("span", { class: "tg-steps" }, this.steps.slice(first, first + size)), layerName(round.events[first].title)) }));
     this.root = element("div", {
       class: "tg-events", role: "slider", tabindex: 0, "aria-label": "Event of the round",
@@ -107,11 +107,11 @@ function layersOf(events) {
   return found;
 }
 
-// Where there is little room, a layer loses its first word, then all but its number; other names lose everything.
+// Where there is little room, a layer loses its first word, then all but its number; another name all but its first word.
 function layerName(title) {
-  const [, word, number, rest] = title.match(/^(?:(Layer )(\d+))?(.*)$/);
-  return element("span", { class: "tg-step-name" }, element("span", { class: "tg-word" }, word || ""), number || "",
-    element("span", { class: "tg-rest" }, rest));
+  const [, word, short, rest] = title.match(/^(Layer )?(\S+?)([:\s].*)?$/) ?? [null, "", title, ""];
+  return element("span", { class: "tg-step-name" }, element("span", { class: "tg-word" }, word || ""), short,
+    element("span", { class: "tg-rest" }, rest || ""));
 }
 
 function eventTitle(view, event) {

@@ -108,6 +108,7 @@ function helpSheet(close) {
 
 const ICONS = {
   list: "M6 4h7M6 8h7M6 12h7M3 4h.01M3 8h.01M3 12h.01", table: "M2.5 3.5h11v9h-11zM2.5 6.5h11M2.5 9.5h11M6.5 3.5v9",
+  labels: "M3.5 5V3.5h9V5M8 3.5v9M6.2 12.5h3.6",
   whole: "M8 2v12M5 4.8L8 2l3 2.8M5 11.2L8 14l3-2.8",
   play: "M5 3.2v9.6L13 8z", pause: "M4 3h3v10H4zM9 3h3v10H9z", next: "M6 3.5l4.5 4.5L6 12.5",
   back: "M10 3.5L5.5 8l4.5 4.5", last: "M4 3.5L8.5 8 4 12.5M8.5 3.5L13 8l-4.5 4.5", first: "M12 3.5L7.5 8l4.5 4.5M7.5 3.5L3 8l4.5 4.5",
