@@ -10,12 +10,22 @@ from app_pages.compare.trees import Side, go
 from app_pages.record.words import plain
 from app_pages.shared.charts import chart, origin_badge
 from app_pages.shared.look import theme
-from treegraft.analysis.align import Parting, Progress, parting, progress, same_for, stretches, widest
+from treegraft.analysis.align import (
+    Parting,
+    Progress,
+    branched,
+    other_tokens,
+    parting,
+    progress,
+    same_for,
+    stretches,
+    widest,
+)
 from treegraft.analysis.metrics import Summary, summary
 from treegraft.trace import Run
 from treegraft.view.compare_charts import growth_chart, growth_table
 from treegraft.view.compare_tables import HELP, differing, numbers, settings, stretch_table
-from treegraft.view.compare_words import VERDICTS, parting_lines
+from treegraft.view.compare_words import VERDICTS, other_target, parting_lines
 
 MOST_STRETCHES = 12
 
@@ -48,11 +58,21 @@ def show_texts(sides: Sequence[Side]) -> None:
     first, others = sides[0], sides[1:]
     for place, side in enumerate(others):
         found = parting_of(first.run, side.run, (first.opened.key, side.opened.key))
-        if side.run.header.prompt.tokens != first.run.header.prompt.tokens:
+        branch = branched(first.run, side.run)
+        if branch is not None:
+            held, common = branch
+            st.info(f"{plain(side.title)} is a branch of {plain(first.title)}: it goes its own way from position "
+                    f"{common} on. Its prompt holds the first {held} tokens of the answer, so its position 0 is "
+                    f"position {held} there.")
+        elif side.run.header.prompt.tokens != first.run.header.prompt.tokens:
             st.warning(f"{plain(side.title)} answers another prompt: other texts are to be expected, and positions say "
                        "little.")
+        elif other_tokens(first.run, side.run):
+            st.warning(f"{plain(side.title)} and {plain(first.title)} name their tokens in another way: the same "
+                       "numbers stand for other texts, so they are of targets that cannot be compared token by token.")
         elif found is None:
-            st.success(f"{plain(side.title)}: the same text as {plain(first.title)}, all {len(first.written)} tokens.")
+            st.success(f"{plain(side.title)}: the same text as {plain(first.title)}, all {len(first.written)} tokens."
+                       + other_target(first.run, side.run))
         else:
             show_parting(found, (first, side), f"go to parting {place}")
 

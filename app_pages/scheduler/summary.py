@@ -33,6 +33,8 @@ def summary(opened: Opened, found: Sequence[Decision]) -> None:
     found = verdict_of(known, opened.key) if known.values else None
     if found:
         against_oracle(found)
+        if why := known.values.whatif.inexact:
+            st.caption(why)
 
 
 def against_oracle(found: Verdict) -> None:

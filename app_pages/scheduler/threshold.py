@@ -36,9 +36,11 @@ def threshold_part(opened: Opened, found: Sequence[Decision]) -> None:
                   reading=swept(swept_run), table=table)
     with tau:
         st.subheader("Tau: tokens a round")
-        origin_badge("replayed exactly")
+        origin_badge("estimated" if swept_run.inexact else "replayed exactly")
         chart(threshold_chart(swept_run, theme(), "tau", "Tau"), key=f"tau of {opened.key}",
               reading="A low threshold calls more and writes more tokens a round; whether that is faster depends on "
                       "what calls cost.", table=table)
+    if swept_run.inexact:
+        st.caption(swept_run.inexact)
     if "oracle" not in swept_run.bounds:
         st.caption(f"There is no line of the oracle. {known.problem}")

@@ -25,7 +25,8 @@ COLORS = {"measured": "green", "replayed exactly": "blue", "estimated": "orange"
 MEANINGS = {
     "measured": "Taken from the recording: it happened, or a clock measured it.",
     "replayed exactly": "Worked out by running the policy again along the recorded text: what would have happened.",
-    "estimated": "From measured costs of single forwards, or from recorded probabilities: what is likely.",
+    "estimated": "From measured costs of single forwards, from recorded probabilities, or by replaying what was "
+                 "recorded in low precision: what is likely.",
 }
 
 

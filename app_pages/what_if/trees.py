@@ -31,7 +31,7 @@ def show_trees(opened: Opened, found: Replays, changed: Mapping[str, Any]) -> No
         player(run_view(opened.run, number, 1), name=f"{opened.key}/{number}", compact=True, key="recorded tree")
     with right:
         st.markdown("**Under the new settings**" if changed else "**Under the recorded settings, replayed**")
-        origin_badge("replayed exactly")
+        origin_badge(found.whatif.counted)
         try:
             with found.lock:
                 run = replayed_run(found.whatif, round.output_start - 1, change(found.whatif.policy, **changed))

@@ -15,7 +15,7 @@ from tests.strategies import make_run, runs
 from treegraft.analysis import align
 from treegraft.analysis.agreement import margins
 from treegraft.analysis.text import PREFILL
-from treegraft.trace.records import Decoding, TargetInfo
+from treegraft.trace.records import Branch, Decoding, Prompt, TargetInfo
 from treegraft.trace.runs import Run
 
 
@@ -171,3 +171,25 @@ def test_without_margins_there_is_no_verdict():
     for one in (run, other):
         one.rounds[1].event("verify").walk.clear()
     assert verdict(run, other) == "unknown"
+
+
+def test_a_branch_says_what_it_has_in_common_with_its_run():
+    run = make_run(Random(3), rounds=3)
+    held = [*run.output[:2], 1 + max(run.output)]
+    other = copy.copy(run)
+    other.header = copy.copy(run.header)
+    other.header.prompt = Prompt(tokens=[*run.header.prompt.tokens, *held], branch=Branch(
+        trace="first", round=0, node=-1, token=held[-1], own=len(run.header.prompt.tokens)))
+    assert align.branched(run, other) == (3, 2)
+    other.header.prompt.tokens[-1] = run.output[2]
+    assert align.branched(run, other) == (3, 3)
+    assert align.branched(run, run) is None
+
+
+def test_tokens_of_the_same_number_may_stand_for_other_texts():
+    run = make_run(Random(3), rounds=1)
+    other = copy.copy(run)
+    other.pieces = dict(run.pieces)
+    assert not align.other_tokens(run, other)
+    other.pieces[run.output[0]] = b"something else"
+    assert align.other_tokens(run, other)

@@ -202,6 +202,36 @@ def test_costs_between_and_beyond_the_measured_points(tokens, expected):
     assert microseconds(CostCurve(model=0, context=9, points=[(1, 100), (8, 170), (16, 250)]), tokens) == expected
 
 
+def test_noise_in_the_last_point_makes_no_time_negative():
+    assert microseconds(CostCurve(model=0, context=9, points=[(1, 100), (64, 50)]), 10_000) == 50
+
+
+def test_in_low_precision_replays_are_estimates(run):
+    assert WhatIf(run).counted == "replayed exactly"
+    run = Run(msgspec.convert(msgspec.to_builtins(run.header), records.Header), run.pieces, run.prefill, run.records,
+              run.end, run.probes)
+    run.header.target.dtype = "bfloat16"
+    whatif = WhatIf(run)
+    assert whatif.counted == "estimated"
+    assert "in bfloat16" in whatif.inexact and "give the recorded rounds" in whatif.inexact
+
+
+def test_what_only_copies_is_replayed_exactly_in_any_precision():
+    run = recorded(["lookup"], PROMPTS[1], Lookup(), level="dense").run
+    run.header.target.dtype = "bfloat16"
+    assert WhatIf(run).counted == "replayed exactly"
+
+
+def test_a_trace_that_contradicts_itself_is_not_replayed_exactly():
+    run = recorded(["lookup"], PROMPTS[1], Lookup(), level="dense").run
+    told = Run(run.header, run.pieces, run.prefill, run.records[:-1], run.end, run.probes)
+    assert WhatIf(told).counted == "replayed exactly"  # ended early
+    verify = run.records[0].events[-2]
+    assert len(verify.order) > 1
+    verify.order, verify.argmax, verify.logprob = verify.order[:1], verify.argmax[:1], verify.logprob[:1]
+    assert "do not lead to the rounds" in WhatIf(run).inexact
+
+
 def test_a_text_that_ends_at_once_has_no_rounds():
     run = recorded(["lookup", "strong"], PROMPTS[0], change(POLICY, schedule="1"), level="dense", new_tokens=1).run
     replay = WhatIf(run).replay()

@@ -64,6 +64,22 @@ def same_for(columns: Sequence[Sequence[Written]]) -> int:
                 min(map(len, columns), default=0))
 
 
+def branched(run: Run, other: Run) -> tuple[int, int] | None:
+    """Of a branch of `run` how many tokens of its answer its prompt holds, and how many of these begin the text of
+    `run`; None for a run that is no branch of it."""
+    prompt = other.header.prompt
+    if not prompt.branch or prompt.tokens[: prompt.branch.own] != run.header.prompt.tokens:
+        return None
+    held = prompt.tokens[prompt.branch.own:]
+    parted = first_difference(held, run.output[: len(held)])
+    return len(held), len(held) if parted is None else parted
+
+
+def other_tokens(run: Run, other: Run) -> bool:
+    """Whether a token that both runs know stands for different bytes in them."""
+    return any(run.pieces[token] != piece for token, piece in other.pieces.items() if token in run.pieces)
+
+
 # --- where accepted lengths differ ----------------------------------------------------------------------------------
 
 

@@ -31,12 +31,14 @@ LIMITS = next((one.low, one.high) for one in settings_of(TreeGraft) if one.name 
 @dataclass(frozen=True)
 class Sweep:
     """Outcomes at ascending thresholds in milliseconds, and `bounds` by name: never, always, and the oracle where the
-    values are known. `recorded` is the run's own threshold, None where no scheduler decided."""
+    values are known. `recorded` is the run's own threshold, None where no scheduler decided. `inexact` is that of the
+    replays, empty where what they count is exact."""
 
     thresholds: Sequence[float]
     outcomes: Sequence[Outcome]
     bounds: dict[str, Outcome]
     recorded: float | None
+    inexact: str
 
     @property
     def best(self) -> tuple[Outcome, float, float]:
@@ -72,7 +74,7 @@ def sweep(whatif: WhatIf, values: Values | None = None) -> Sweep:
     bounds = {name: replayed(whatif, schedule=name) for name in ENDPOINTS}
     if values:
         bounds["oracle"] = Outcome({}, [values.oracle])
-    return Sweep(thresholds, [replay(one) for one in thresholds], bounds, recorded)
+    return Sweep(thresholds, [replay(one) for one in thresholds], bounds, recorded, whatif.inexact)
 
 
 def replayed(whatif: WhatIf, **settings: str | float) -> Outcome:

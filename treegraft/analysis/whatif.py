@@ -1,7 +1,8 @@
 """What-if: the live policy code, run again along a known text with other settings (exact at temperature 0).
 
 The drafters answer from the trace's probes, and what they were never asked they do not know (`NotRecorded`). Accepted
-lengths, rounds, nodes and calls are exact relative to the recorded text; times are estimated from the measured curves.
+lengths, rounds, nodes and calls are exact relative to the recorded text, unless its models ran in low precision
+(`WhatIf.inexact`); times are estimated from the measured curves.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,8 +37,14 @@ from treegraft.scheduler.files import SchedulerError, restore
 from treegraft.scheduler.network import Scheduler
 from treegraft.settings import SettingError
 from treegraft.trace.records import TARGET, Decide, DrafterInfo
+from treegraft.trace.replay import ending
 from treegraft.trace.runs import Run
 from treegraft.tree import ROOT, DraftTree
+
+LOW_PRECISION = ("bfloat16", "float16")
+
+Origin = Literal["measured", "replayed exactly", "estimated"]
+"""Where a number comes from."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +155,17 @@ class WhatIf:
         self.drafters = drafters_of(run, self.policy)
         self._rivals = output_rivals(run, self.drafters)
         self._restart()
+
+    @cached_property
+    def inexact(self) -> str:
+        """Why accepted lengths, rounds, nodes and calls of replays are estimates, in a sentence or two; empty where
+        they are exact. Errors: `NotRecorded`."""
+        return why_inexact(self.run, self.drafters, self.replay())
+
+    @property
+    def counted(self) -> Origin:
+        """What such numbers are."""
+        return "estimated" if self.inexact else "replayed exactly"
 
     def use(self, scheduler: Scheduler | None) -> None:
         """Let this scheduler decide, instead of the recorded one."""
@@ -392,6 +411,26 @@ def grown_by(round: Round) -> Grown:
                  decisions=tuple(one for one in round.events if isinstance(one, Decide)),
                  passes={drafter.id: drafter.passes for drafter in recorded},
                  read={drafter.id: drafter.read for drafter in recorded})
+
+
+def why_inexact(run: Run, drafters: Iterable[Drafter], replayed: Replay) -> str:
+    """Why replays of a run differ from what would have happened, judged by one under its own settings.
+
+    In low precision the last digits of a drafter's scores depend on how many tokens it reads at once, and probes read
+    others than rounds do: near ties fall the other way."""
+    dtype = run.header.target.dtype
+    rounded = dtype in LOW_PRECISION and any(isinstance(one, (RecordedDrafter, RecordedBlock)) for one in drafters)
+    recorded = [(record.context, len(ending(record)[0].order) - 1) for record in run.records]
+    rounds = [(round.context, round.nodes) for round in replayed.rounds]
+    if rounds == recorded and not rounded:
+        return ""
+    gap = "Its own settings, replayed, give the recorded rounds." if rounds == recorded else (
+        f"The recording took {len(recorded)} rounds with {sum(nodes for _, nodes in recorded)} verified nodes; its own "
+        f"settings, replayed, take {len(rounds)} with {replayed.nodes}.")
+    if rounded:
+        return (f"Replays are estimates here: in {dtype} a drafter's scores depend a little on how many tokens it reads "
+                f"at once. {gap} Recorded with --dtype float32, replays are exact.")
+    return f"Replays are estimates here: the trace's drafters do not lead to the rounds that it holds. {gap}"
 
 
 def is_in(kept: np.ndarray, node: int) -> bool:

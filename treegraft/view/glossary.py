@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 
 TERMS = {
-    "accepted length": "A: how many drafted tokens of a round became part of the text. The bonus is not counted.",
-    "accepted": "Fate of a node: the target would have written this token, so it became part of the text.",
     "acceptance rule": "How drafted tokens are held against the target: greedily they must be its favourites; when"
                        " sampling, random numbers decide so that the text keeps the target's distribution.",
+    "accepted": "Fate of a node: the target would have written this token, so it became part of the text.",
+    "accepted length": "A: how many drafted tokens of a round became part of the text. The bonus is not counted.",
     "B0": "The call budget: the most calls of the strong drafter that one round may make.",
     "baseline": "Plain decoding of the same prompt, measured in the same process.",
     "bonus": "The token that the target adds after the accepted path. It becomes the root of the next round.",
@@ -74,7 +74,8 @@ TERMS = {
     "sibling": "A node with the same parent.",
     "skip": "A layer that uses the weak drafter and leaves the strong one alone.",
     "speculative decoding": "Guessing several tokens cheaply and letting the target check them in one forward pass.",
-    "stage": "Where a gate stopped drafting. It decides how the budget is shared between drafted and retrieved tokens.",
+    "stage": "Which gate stopped drafting, and so how many of the budget's places go to retrieved tokens. Graft's stages"
+             " d0, d1 and d5 are named after layers, counted from 0.",
     "strong drafter": "The expensive one of a policy's drafters; it runs a model and guesses better.",
     "successors": "A drafter that keeps for each token a row of the tokens that followed it, best first.",
     "target": "The model whose output must be preserved. It verifies what the drafters propose.",
@@ -83,6 +84,8 @@ TERMS = {
     "threshold": "The number that a measurement must exceed: a call's margin at a scheduler, a confidence at a gate.",
     "token": "The unit that models read and write: a word, a part of one, or a sign.",
     "top-k": "The k most probable next tokens. A layer proposes that many after each node of the frontier.",
+    "u": "A number drawn at random between 0 and 1, which decides whether a sampled run accepts a token; the rule"
+         " typical compares with a threshold in its place.",
     "unreached": "Fate of a node: its parent was not accepted, so it was never compared.",
     "verify": "The target reads the kept nodes in one forward pass, and so says at each what it would write next.",
     "weak drafter": "The cheap one of a policy's drafters, as a rule a copy from the context.",

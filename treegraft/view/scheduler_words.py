@@ -102,7 +102,8 @@ def sweep_rows(found: Sweep) -> Iterator[dict[str, Any]]:
     for title, one in (*found.bounds.items(), *zip(found.thresholds, found.outcomes, strict=True)):
         yield {"Threshold (ms)": title if isinstance(title, str) else f"{title:.2f}",
                "Tokens/s (estimated)": one.tokens_per_second and round(one.tokens_per_second, 2),
-               "Tau (replayed exactly)": one.tau and round(one.tau, 3), "Rounds": one.rounds,
+               f"Tau ({'estimated' if found.inexact else 'replayed exactly'})": one.tau and round(one.tau, 3),
+               "Rounds": one.rounds,
                "Calls": one.total("calls")}
 
 
