@@ -32,4 +32,4 @@ def lacking(reason: str) -> None:
         st.text("To see it, open a recording that has it:")
         offer_demos(DEMOS)
         st.text("Or record one:")
-        st.code(RECORD, language="bash", wrap_lines=True)
+        st.code(RECORD, language=None, wrap_lines=True)

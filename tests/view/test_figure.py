@@ -21,7 +21,7 @@ def test_nodes_are_where_the_view_puts_them():
     assert set(placed) == {0, 1, 2, 3, 4, 5}
     assert placed[3] == (2, view["rounds"][0]["rows"][3] / 100)
     names = {trace.name for trace in tree_figure(view).data if trace.name}
-    assert names == {"root", "accepted", "rejected", "unreached"}
+    assert names == {"root", "accepted", "rejected", "unreached", "target's own"}
 
 
 def test_grafts_are_dashed_and_named_by_their_drafter():

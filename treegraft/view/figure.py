@@ -38,6 +38,7 @@ def tree_figure(view: dict[str, Any], place: int = 0, theme: str = "light") -> g
         nodes = [node for node in drawn if round["fate"][node] == letter]
         if nodes:
             figure.add_trace(_nodes(view, round, nodes, drawn, depth, fate, colors))
+    figure.add_traces(_bonus(view, round, drawn, depth, colors["bonus"]))
     if round["wall"]:
         _, deepest, stage = round["wall"]
         figure.add_vline(deepest + 0.5, line={"color": colors["rejected"], "width": 1.4, "dash": "dash"},
@@ -109,6 +110,19 @@ def _nodes(view: dict[str, Any], round: dict[str, Any], nodes: list[int], drawn:
                    for name, node in zip(names, nodes, strict=True)],
         hoverinfo="text",
         marker=_marker([round["origin"][node] for node in nodes], fate, color))
+
+
+def _bonus(view: dict[str, Any], round: dict[str, Any], drawn: dict[int, float], depth: list[int],
+           color: str) -> list[go.Scatter]:
+    """The target's own token behind the accepted path, and the edge to it."""
+    bonus = round["bonus"]
+    parent, row, name = bonus["parent"], bonus["row"] / ROW_UNITS, _text(view["pieces"][bonus["token"]])
+    x, y = zip(*_curve(depth[parent], drawn[parent], depth[parent] + 1, row), strict=True)
+    return [go.Scatter(x=x, y=y, mode="lines", hoverinfo="skip", showlegend=False,
+                       line={"color": color, "width": 1.6, "dash": "dot"}),
+            go.Scatter(x=[depth[parent] + 1], y=[row], name="target's own", mode="markers+text", text=[name],
+                       textposition="top center", hovertext=f"{name}<br>the target's own token", hoverinfo="text",
+                       marker={"symbol": "circle-open-dot", "size": 11, "color": color})]
 
 
 def _marker(drafters: list[int], fate: str, color: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 class EventList {
   constructor(view, round, go) {
     this.rows = round.events.map((event, number) => element("button", { class: "tg-listed", onclick: () => go(number) },
-      element("span", { class: "tg-number tg-quiet" }, `${number + 1}`), element("span", {}, eventLine(view, round, number))));
+      element("span", { class: "tg-number tg-quiet" }, `${number}`), element("span", {}, eventLine(view, round, number))));
     this.root = element("ol", { class: "tg-event-list", "aria-label": "Events of the round" }, this.rows.map((row) => element("li", {}, row)));
   }
 
