@@ -7,10 +7,13 @@ acknowledgements; and it loads what the first page needs only when somebody come
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 import os
 import socket
+import sys
+import time
 import webbrowser
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,13 +23,18 @@ from pathlib import Path
 import streamlit as st
 import uvicorn
 
+from treegraft.live import stop_workers
+from treegraft.shell import INTERRUPTED
+
 SCRIPT = Path(__file__).parents[1] / "app.py"
 FIRST_PAGE = ("record.demo", "tree.download", "tree.origin", "tree.shown")
 """The modules that the first page needs."""
 PORTS = 100
 """How many ports are tried, from the usual one on."""
 GOODBYE_SECONDS = 3
-"""How long what still runs is waited for after Ctrl-C."""
+"""How long connections are waited for after Ctrl-C."""
+WORKERS_SECONDS = 10
+"""How long runs are waited for after Ctrl-C. They stop after a round, but cannot while models are loaded and timed."""
 
 
 class ServeError(Exception):
@@ -42,7 +50,8 @@ async def ready(_: st.App) -> AsyncIterator[None]:
 
 
 class Server(uvicorn.Server):
-    """Tells where the dashboard is as soon as it can be reached, and opens a browser where there is a screen."""
+    """Tells where the dashboard is as soon as it can be reached, and opens a browser where there is a screen. Its end
+    waits until runs have ended their recordings."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -52,6 +61,23 @@ class Server(uvicorn.Server):
         print(f"The dashboard is at {url} (Ctrl-C ends it)", flush=True)
         if not st.get_option("server.headless"):
             webbrowser.open(url)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if stop_workers():
+            print("Stopping the run that goes on (Ctrl-C again ends it at once)", flush=True)
+        await super().shutdown(sockets)
+        end = time.monotonic() + WORKERS_SECONDS
+        while stop_workers() and time.monotonic() < end and not self.force_exit:
+            await asyncio.sleep(0.05)
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            super().run(sockets)
+        except KeyboardInterrupt:
+            if stop_workers():
+                sys.stdout.flush()
+                os._exit(INTERRUPTED)  # an orderly end would abort in the middle of a worker
+            raise
 
 
 def make_server(address: str | None = None, port: int | None = None) -> Server:

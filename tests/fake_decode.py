@@ -11,7 +11,9 @@ import pytest
 
 from tests.strategies import make_run
 from treegraft import live
+from treegraft.recorder import PROBING_STOPPED
 from treegraft.trace import Run
+from treegraft.trace.records import End
 
 PATIENCE = 30
 """Seconds that a test waits for another thread on a busy machine."""
@@ -23,6 +25,7 @@ class FakeDecode:
 
     def __init__(self, rounds: int = 4, free: bool = False) -> None:
         self.source = make_run(Random(3), [(2, 3)] * rounds)
+        self.plain_source = self.source
         self.free = free
         self.allowed = threading.Semaphore(0)
         self.load_error: Exception | None = None
@@ -52,7 +55,7 @@ class FakeDecode:
 
     def decode(self, pair: None, request: live.Request, writer, on_round, on_probe=None, baseline=None) -> Run:
         self.decoded.append(request)
-        source = self.source
+        source = self.plain_source if request.policy.name == "plain" else self.source
         header = source.header
         header.turn, header.group = request.turn, live.CONVERSATION if request.earlier else ""
         run = Run(header, source.pieces, source.prefill, [], None)
@@ -61,7 +64,7 @@ class FakeDecode:
         if writer:
             writer.pieces(source.pieces)
         write(source.prefill)
-        reason = "eos"
+        reason, probed = "eos", 0
         try:
             for record in source.records:
                 self.wait()
@@ -70,12 +73,15 @@ class FakeDecode:
                 on_round(run.rounds[-1])
             for place in range(self.probes if request.level != "run" else 0):
                 self.wait()
-                on_probe(place + 1, self.probes)
+                probed = place + 1
+                on_probe(probed, self.probes)
         except KeyboardInterrupt:
-            reason = "interrupted"
+            reason = "eos" if probed else "interrupted"
         seconds = self.plain_seconds if request.policy.name == "plain" else 2
-        run.end = type(source.end)(reason=reason, new_tokens=len(run.output), microseconds=seconds * 1_000_000,
-                                   baseline=baseline)
+        run.end = End(reason=reason, new_tokens=len(run.output), microseconds=seconds * 1_000_000,
+                      baseline=baseline)
+        if 0 < probed < self.probes:
+            run.end.notes = [f"{PROBING_STOPPED} at position {probed} of {self.probes}, so what-ifs will lack the rest"]
         write(run.end)
         return run
 

@@ -21,6 +21,7 @@ from treegraft.branch import (
     choices,
     context_of,
     drafters_of,
+    other_dtype,
     path_to,
     sampling_of,
     tokens_left,
@@ -29,6 +30,7 @@ from treegraft.branch import (
 )
 from treegraft.live import LiveRun
 from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
+from treegraft.policy_text import with_settings
 from treegraft.run import RunError
 from treegraft.trace.records import NATS, Decoding, Prompt
 
@@ -92,6 +94,7 @@ def test_the_request_repeats_the_run(run, named):
     request = branch_request(run.rounds[1], 0, 7, 5, trace="mine", number=2)
     assert request.policy == tg.Eagle2(budget=12, top_k=4, depth=3)
     assert (request.drafters, request.max_new_tokens, request.sampling.temperature) == (("small",), 5, 0)
+    assert (request.dtype, request.drafter_settings) == ("float32", {"small": {"draft_vocab": "0"}})
     assert request.prompt.tokens == [*context_of(run.rounds[1]), 7]
     told = request.prompt.branch
     assert (told.trace, told.run, told.round, told.node, told.token, told.own) == (
@@ -156,6 +159,14 @@ def test_forcing_what_the_target_chose_gives_the_same_text(run, named, tmp_path)
     assert trace.runs[0].header.policy == run.header.policy
 
 
+def test_a_branch_is_drafted_with_the_recorded_settings(named, tmp_path):
+    pair = with_settings(named, {"lookup": {"ngram": "2", "relax": "true"}})
+    run = tg.record(pair, PROMPT, tg.Lookup(budget=8), max_new_tokens=6, costs=False).run
+    made = record_branch(branch_request(run.rounds[0], 0, 7, 3, trace="mine"), tmp_path).run
+    assert made.header.drafters == run.header.drafters
+    assert made.header.drafters[0].settings["ngram"] == 2
+
+
 def record_branch(request, folder):
     work = LiveRun(request, folder).start()
     wait_until(lambda: not work.snapshot().is_live)
@@ -216,6 +227,21 @@ def test_questions_take_turns_and_can_be_stopped(run, named, tmp_path):
     wait_until(lambda: work.snapshot().state == "finished")
     assert work.answer
     assert math.isclose(sum(math.exp(choice.target / NATS) for choice in work.answer), 1, abs_tol=1)
+
+
+def test_a_drafter_is_asked_as_the_run_set_it(run, named, monkeypatch):
+    wishes = []
+    monkeypatch.setattr(branch, "load_pair", lambda request, progress: wishes.append(request.dtype) or named)
+    work = Ask(Question("x", "small", tuple(context_of(run.rounds[0])), (), dtype="float32",
+                        settings={"draft_vocab": "16"})).start()
+    wait_until(lambda: not work.snapshot().is_live)
+    assert (work.snapshot().error, wishes, work.dtype) == ("", ["float32"], "float32")
+    assert {choice.reachable for choice in work.answer} == {True, False}
+
+
+def test_another_number_format_is_said():
+    assert other_dtype("float32", "float32") == other_dtype("", "bfloat16") == ""
+    assert other_dtype("float32", "bfloat16").startswith("Recorded in float32, this ran in bfloat16:")
 
 
 def test_what_goes_wrong_is_a_sentence(run, named):

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 import treegraft
 import treegraft.models
@@ -16,9 +17,10 @@ from tests.fake_decode import FakeDecode, wait_until
 from treegraft import live
 from treegraft.batch import answer
 from treegraft.live import LiveFetch, LiveRun, Request
+from treegraft.models.device import pick_device, pick_dtype
 from treegraft.models.errors import FetchError, LoadError
 from treegraft.models.pairs import SMOLLM2
-from treegraft.policies import Eagle2, Plain
+from treegraft.policies import Eagle2, Lookup, Plain
 from treegraft.prompts import bundled
 from treegraft.sampling import Sampling
 from treegraft.settings import SettingError
@@ -165,7 +167,7 @@ def test_a_failure_lets_the_next_one_in(fake, tmp_path):
 def test_two_pairs_stay_loaded(monkeypatch):
     loads = []
 
-    def load(target, drafters, progress):
+    def load(target, drafters, dtype, progress):
         loads.append(target)
         return object()
 
@@ -176,6 +178,30 @@ def test_two_pairs_stay_loaded(monkeypatch):
     assert loads == ["a", "b", "c"], "c took the place of b, which was used longer ago than a"
     assert pairs[0] is pairs[2] is pairs[4]
     assert len(live._pairs) == live.MAX_PAIRS
+
+
+def test_a_pair_is_loaded_in_the_number_format_of_the_request(monkeypatch):
+    loads = []
+
+    def load(target, drafters, dtype, progress):
+        loads.append(dtype)
+        return object()
+
+    monkeypatch.setitem(vars(treegraft.models), "load", load)
+    monkeypatch.setattr(live, "_pairs", type(live._pairs)())
+    pairs = [live.load_pair(replace(REQUEST, dtype=dtype), lambda *_: None) for dtype in (
+        "float32", "bfloat16", "float32")]
+    assert loads == [torch.float32, torch.bfloat16]
+    assert pairs[0] is pairs[2] is not pairs[1]
+    live.load_pair(REQUEST, lambda *_: None)
+    assert len(loads) == 2, "the device's own number format is one of the two"
+
+
+def test_number_formats_that_the_device_lacks_give_way_to_its_own(monkeypatch):
+    own = pick_dtype(pick_device())
+    assert [live.dtype_for(wanted) for wanted in ("", "float8", "float32")] == [own, own, torch.float32]
+    monkeypatch.setattr(torch, "ones", lambda *_, **__: [][torch])
+    assert live.dtype_for("float32") == own
 
 
 # --- conversations --------------------------------------------------------------------------------------------------
@@ -230,6 +256,18 @@ def test_decode_asks_for_what_the_request_says(monkeypatch):
                      "group": "", "turn": 0, "max_new_tokens": 9, "stop": ("x",), "on_round": print, "level": "run",
                      "on_probe": None, "baseline": None,
                      "temperature": 0.7, "top_k": 0, "top_p": 0.9, "min_p": 0.0, "rule": "fitting", "seed": 5}
+
+
+def test_drafters_get_the_settings_of_the_request(tiny_pair):
+    own = {name: live.as_text(drafter.settings) for name, drafter in tiny_pair.drafters.items()}
+    assert live.with_drafter_settings(tiny_pair, replace(REQUEST, drafter_settings=own)) is tiny_pair
+    request = replace(REQUEST, policy=Lookup(), prompt="one two one", drafters=("lookup",), max_new_tokens=2,
+                      drafter_settings=own | {"lookup": own["lookup"] | {"ngram": "2", "relax": "True"}})
+    settings = live.decode(tiny_pair, request, None, print).header.drafters[0].settings
+    assert settings == {"ngram": 2, "relax": True, "score_generated": False}
+    assert tiny_pair.drafters["lookup"].ngram == 5, "the loaded pair stays as it is"
+    with pytest.raises(SettingError, match="no drafter 'gone'"):
+        live.with_drafter_settings(tiny_pair, replace(REQUEST, drafter_settings={"gone": {}}))
 
 
 @pytest.mark.parametrize(("question", "words"), [
@@ -350,6 +388,18 @@ def test_probes_are_counted_after_the_run(fake, tmp_path):
     assert (now.fraction, now.is_live, now.rounds) == (pytest.approx(1 / 3), True, 4)
     fake.let(2)
     reach(run, "finished")
+
+
+def test_probing_that_is_stopped_keeps_the_text_and_says_what_is_missing(fake, tmp_path):
+    run = started(tmp_path, replace(REQUEST, level="dense"))
+    fake.let(5)
+    reach(run, "probing")
+    run.stop()
+    fake.let()
+    now = reach(run, "stopped")
+    end = treegraft.open(now.path).runs[0].end
+    assert (end.reason, end.status) == ("eos", "speculating")
+    assert end.notes == ["probing was stopped at position 2 of 3, so what-ifs will lack the rest"]
 
 
 # --- public mode ----------------------------------------------------------------------------------------------------

@@ -105,3 +105,44 @@ def test_what_exhaustive_recordings_need_is_measured_all_the_same(target, drafte
                     max_new_tokens=3, costs=False, level="exhaustive").run
     assert run.header.clock.strong > 0
     assert {curve.model for curve in run.header.costs} == {-1, 1}
+
+
+@pytest.mark.parametrize("stop_at", [1, 3])
+def test_probing_that_is_stopped_is_noted_at_the_end(target, drafters, stop_at):
+    """Each position has a probe of each drafter that gives probabilities."""
+    pair = load_tiny(target, [*drafters.values()])
+    pair.target.eos_ids = set()
+
+    def stop(done: int, of: int) -> None:
+        assert of == 7
+        if done == stop_at:
+            raise KeyboardInterrupt
+
+    run = tg.record(pair, "a", tg.TreeGraft(schedule="1", budget=6, top_k=2, layers=2), drafters=[*drafters],
+                    raw=True, max_new_tokens=8, level="dense", on_probe=stop).run
+    assert [probe.context for probe in run.probes] == [place + 2 for place in range(stop_at) for _ in drafters]
+    assert (run.end.reason, run.end.status) == ("length", "speculating")
+    assert run.end.notes == [f"probing was stopped at position {stop_at} of 7, so what-ifs will lack the rest"]
+
+
+def test_a_run_that_is_stopped_before_it_was_probed_says_so(target, drafters):
+    def stop(round):
+        raise KeyboardInterrupt
+
+    pair = load_tiny(target, [drafters["short"]])
+    pair.target.eos_ids = set()
+    dense = tg.record(pair, "a", tg.Chain(length=1), max_new_tokens=9, level="dense", on_round=stop, raw=True).run
+    assert dense.end.reason == "interrupted"
+    assert [note.startswith("probing was stopped at position 0 of") for note in dense.end.notes] == [True]
+    assert not tg.record(pair, "a", tg.Chain(length=1), max_new_tokens=9, on_round=stop, raw=True).run.end.notes
+
+
+def test_probing_that_is_stopped_at_its_end_lacks_nothing(target, drafters):
+    def stop(done: int, of: int) -> None:
+        if done == of:
+            raise KeyboardInterrupt
+
+    pair = load_tiny(target, [*drafters.values()])
+    run = tg.record(pair, "a", tg.Chain(length=1), max_new_tokens=4, level="dense", on_probe=stop, raw=True).run
+    assert not run.end.notes
+    assert len(run.probes) == len(run.output) - 1

@@ -4,14 +4,15 @@ goes on with a token of one's choice. torch is imported when the models are aske
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treegraft.analysis.recorded import NotRecorded
+from treegraft.analysis.text import visible
 from treegraft.analysis.whatif import policy_of
-from treegraft.live import Request, Snapshot, Worker, load_pair, queue
+from treegraft.live import Request, Snapshot, Worker, as_text, load_pair, queue, with_drafter_settings
 from treegraft.models.errors import ModelError
 from treegraft.models.pairs import PAIRS
 from treegraft.policies import Plain
@@ -87,8 +88,8 @@ class BranchRequest(Request):
 
 def branch_request(round: TracedRound, node: int | str, token: int, max_new_tokens: int, *, trace: str, number: int = 0,
                    pieces: Mapping[int, bytes] | None = None) -> BranchRequest:
-    """The request to decode on after `node` and the forced `token`, with the policy, the drafters and the sampling of
-    the run, which is number `number` of the recording `trace`. `pieces` are bytes of tokens that the run lacks.
+    """The request to decode on after `node` and the forced `token`, with the settings of the run, which is number
+    `number` of the recording `trace`. `pieces` are bytes of tokens that the run lacks.
 
     Errors: `BranchError` for a run that this version cannot repeat, or a token that ends the text.
     """
@@ -98,13 +99,22 @@ def branch_request(round: TracedRound, node: int | str, token: int, max_new_toke
     if token in header.decoding.eos:
         raise BranchError("This token ends the text, so nothing would come after it. Force another one.")
     try:
-        policy, sampling = policy_of(round.run), sampling_of(header)
+        policy, others = policy_of(round.run), as_recorded(header)
     except (NotRecorded, SettingError) as error:
         raise BranchError(f"The run cannot be repeated: {error}.") from None
-    return BranchRequest(
-        target=header.target.name, policy=policy, prompt=branch_prompt(round, node, token, trace, number, pieces or {}),
-        drafters=drafters_of(header), max_new_tokens=max_new_tokens, stop=tuple(header.decoding.stop),
-        sampling=sampling)
+    return BranchRequest(policy=policy, prompt=branch_prompt(round, node, token, trace, number, pieces or {}),
+                         max_new_tokens=max_new_tokens, **others)
+
+
+def as_recorded(header: Header) -> dict[str, Any]:
+    """What a request that repeats a run takes over from it, besides its policy, its prompt and its length.
+
+    Errors: `BranchError` for drafters that the pair lacks, `SettingError` for a sampling that this version lacks.
+    """
+    names = drafters_of(header)
+    settings = {drafter.name: as_text(drafter.settings) for drafter in header.drafters if drafter.name in names}
+    return {"target": header.target.name, "dtype": header.target.dtype, "drafters": names, "drafter_settings": settings,
+            "stop": tuple(header.decoding.stop), "sampling": sampling_of(header)}
 
 
 def branch_prompt(round: TracedRound, node: int | str, token: int, trace: str, number: int,
@@ -145,6 +155,13 @@ def sampling_of(header: Header) -> Sampling:
                     decoding.rule if decoding.rule in ON_REQUEST else FITTING, decoding.seed)
 
 
+def other_dtype(recorded: str, ran: str) -> str:
+    """What to say where the models ran in another number format than the recording's; empty where they did not."""
+    if recorded in ("", ran):
+        return ""
+    return f"Recorded in {visible(recorded)}, this ran in {ran}: scores differ a little, near ties may fall otherwise."
+
+
 def tokens_left(round: TracedRound, node: int | str) -> int:
     """How many tokens the run's own limit leaves after the forced one, 1 at least."""
     written = round.output_start + len(path_to(round, node)) + 1
@@ -172,23 +189,27 @@ class Choice:
 class Question:
     """What is asked of the models of a pair: what comes after `context` (the root is the last of it) and `path`.
 
-    `typed` is one more token to look at: a text, or `#` and an id."""
+    `typed` is one more token to look at: a text, or `#` and an id. `dtype` and the drafter's `settings` are those of
+    the recording."""
 
     target: str
     drafter: str
     context: tuple[int, ...]
     path: tuple[int, ...]
     typed: str = ""
+    dtype: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 class Ask(Worker):
     """Answers one question when its turn comes: `answer` are the choices, the target's favourite first, once its
-    snapshot says `finished`."""
+    snapshot says `finished`, and `dtype` is the number format that the models ran in."""
 
     def __init__(self, question: Question) -> None:
         super().__init__()
         self.question = question
         self.answer: list[Choice] = []
+        self.dtype = ""
 
     def stop(self) -> None:
         super().stop()
@@ -199,15 +220,17 @@ class Ask(Worker):
         return replace(now, ahead=queue.ahead(self)) if now.state == "queued" else now
 
     def _work(self) -> dict[str, object]:
-        text = Prompt(tokens=[*self.question.context, *self.question.path])
-        request = Request(self.question.target, Plain(), text, max_new_tokens=1)
+        asked = self.question
+        request = Request(asked.target, Plain(), Prompt(tokens=[*asked.context, *asked.path]), max_new_tokens=1,
+                          dtype=asked.dtype, drafter_settings={asked.drafter: asked.settings})
         check(request)
         with queue.turn(self):
             self._progress("starting", None)
-            pair = load_pair(request, self._progress)
+            pair = with_drafter_settings(load_pair(request, self._progress), request)
             self._heed_stop()
             self._tell(state="decoding")
-            self.answer = choices(pair, self.question)
+            self.dtype = str(pair.target.dtype).removeprefix("torch.")
+            self.answer = choices(pair, asked)
         return {"state": "finished"}
 
 

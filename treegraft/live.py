@@ -14,7 +14,7 @@ import traceback
 import unicodedata
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -34,6 +34,8 @@ from treegraft.trace import open as open_trace
 from treegraft.trace.records import Baseline, Header
 
 if TYPE_CHECKING:
+    import torch
+
     from treegraft.models import Pair
     from treegraft.policies import Policy
 
@@ -60,7 +62,8 @@ class Request:
     `models` are the drafters to load (None: those of the named pair), `drafters` the ones for the policy's roles
     (None: the first that fit). `prompt` is a text, or the messages of a chat whose earlier turns lie in the trace
     `earlier`; `turn` counts them. `level` is how much is recorded (see `treegraft.record`); a `race` decodes the prompt
-    plainly first, and measures that.
+    plainly first, and measures that. `dtype` is the number format to load the models in, as far as the device can
+    (empty: what it is fast in), `drafter_settings` what drafters of the pair are set to, as text by name.
     """
 
     target: str
@@ -75,6 +78,8 @@ class Request:
     turn: int = 0
     level: str = "run"
     race: bool = False
+    dtype: str = ""
+    drafter_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def question(self) -> str:
@@ -190,7 +195,7 @@ class Worker(ABC):
         self._stopping = threading.Event()
 
     def start(self) -> Self:
-        threading.Thread(target=self._work_to_end, name=type(self).__name__, daemon=True).start()
+        WorkerThread(self).start()
         return self
 
     def stop(self) -> None:
@@ -208,7 +213,7 @@ class Worker(ABC):
     def _work(self) -> dict[str, object]:
         """Do the task; returns the last news for the snapshot."""
 
-    def _work_to_end(self) -> None:
+    def work_to_end(self) -> None:
         self._tell(started=time.time())
         try:
             news = self._work()
@@ -230,6 +235,23 @@ class Worker(ABC):
     def _heed_stop(self) -> None:
         if self.is_stopping:
             raise KeyboardInterrupt
+
+
+class WorkerThread(threading.Thread):
+    """The thread of a worker. It does not keep the process alive; `stop_workers` goes before the process may end."""
+
+    def __init__(self, worker: Worker) -> None:
+        super().__init__(target=worker.work_to_end, name=type(worker).__name__, daemon=True)
+        self.worker = worker
+
+
+def stop_workers() -> int:
+    """Ask all workers to stop; returns how many have not ended yet. Where the process ends before them, torch aborts
+    it."""
+    threads = [thread for thread in threading.enumerate() if isinstance(thread, WorkerThread)]
+    for thread in threads:
+        thread.worker.stop()
+    return len(threads)
 
 
 class LiveFetch(Worker):
@@ -272,7 +294,7 @@ class LiveRun(Worker):
             path = new_path(self._folder, self.request)
             run = self._record(pair, Writer(path), baseline)
             sweep()
-        return {"state": "stopped" if run.end.reason == "interrupted" else "finished", "run": run, "path": path,
+        return {"state": "stopped" if was_stopped(run) else "finished", "run": run, "path": path,
                 "tokens": run.end.new_tokens, "microseconds": run.end.microseconds}
 
     def _decode_plainly(self, pair: Pair) -> Baseline:
@@ -362,16 +384,52 @@ _pairs: OrderedDict[tuple, Pair] = OrderedDict()
 
 def load_pair(request: Request, progress: Progress) -> Pair:
     """The pair of `request`, kept from earlier runs if it was among the last `MAX_PAIRS`. Called in turn only."""
-    key = (request.target, request.models)
+    progress("starting torch", None)
+    from treegraft.models import load
+
+    dtype = dtype_for(request.dtype)
+    key = (request.target, request.models, dtype)
     if key not in _pairs:
         while len(_pairs) >= MAX_PAIRS:
             _pairs.popitem(last=False)
-        progress("starting torch", None)
-        from treegraft.models import load
-
-        _pairs[key] = load(request.target, request.models, progress=progress)
+        _pairs[key] = load(request.target, request.models, dtype=dtype, progress=progress)
     _pairs.move_to_end(key)
     return _pairs[key]
+
+
+def dtype_for(wanted: str) -> torch.dtype:
+    """The wanted number format where there is one of that name and the device computes in it, else the device's own."""
+    import torch
+
+    from treegraft.models.device import DTYPES, pick_device, pick_dtype
+
+    device = pick_device()
+    if wanted in DTYPES:
+        try:
+            ones = torch.ones((1, 1), dtype=DTYPES[wanted], device=device)
+            return (ones @ ones).dtype
+        except (RuntimeError, TypeError):  # some devices and versions of torch lack a number format
+            pass
+    return pick_dtype(device)
+
+
+def with_drafter_settings(pair: Pair, request: Request) -> Pair:
+    """The pair with the drafter settings of `request`. Drafters that have them already keep their caches.
+
+    Errors: `SettingError`.
+    """
+    from treegraft.policy_text import with_settings
+
+    def has(name: str, settings: Mapping[str, str]) -> bool:
+        return name in pair.drafters and settings.items() <= as_text(pair.drafters[name].settings).items()
+
+    other = {name: settings for name, settings in request.drafter_settings.items() if not has(name, settings)}
+    return with_settings(pair, other) if other else pair
+
+
+def as_text(settings: Mapping[str, object]) -> dict[str, str]:
+    """Settings the way a user types them."""
+    return {name: str(value) for name, value in settings.items()}
 
 
 def decode(pair: Pair, request: Request, writer: Writer | None, on_round: Callable[[TracedRound], None],
@@ -379,8 +437,8 @@ def decode(pair: Pair, request: Request, writer: Writer | None, on_round: Callab
     """Record the run of `request`; its end says how long plain decoding took, if that was measured."""
     from treegraft.run import record
 
-    return record(pair, request.prompt, request.policy, drafters=request.drafters, writer=writer,
-                  group=CONVERSATION if request.earlier else "", turn=request.turn, level=request.level,
+    return record(with_drafter_settings(pair, request), request.prompt, request.policy, drafters=request.drafters,
+                  writer=writer, group=CONVERSATION if request.earlier else "", turn=request.turn, level=request.level,
                   max_new_tokens=request.max_new_tokens, stop=request.stop, on_round=on_round, on_probe=on_probe,
                   baseline=baseline, seed=seed_of(request.sampling.seed, request.turn),
                   **request.sampling.settings).run
@@ -398,6 +456,13 @@ def so_far(round: TracedRound) -> Run:
     """The run up to the round that has just ended, as it will stay."""
     run = round.run
     return Run(run.header, run.pieces, run.prefill, run.records[:], None)
+
+
+def was_stopped(run: Run) -> bool:
+    """Whether something is missing because the user stopped it: text, or probes."""
+    from treegraft.recorder import PROBING_STOPPED
+
+    return run.end.reason == "interrupted" or any(note.startswith(PROBING_STOPPED) for note in run.end.notes)
 
 
 def copy_turns(trace: Path, writer: Writer) -> None:

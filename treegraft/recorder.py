@@ -14,6 +14,9 @@ from treegraft.trace.records import Accept, Baseline, End, Forward, Header, Node
 from treegraft.trace.writer import Writer
 from treegraft.verify import node_chances
 
+PROBING_STOPPED = "probing was stopped"
+"""How the note begins of an end whose recording level was not kept to the last position."""
+
 
 class Recorder:
     """Records one run. `run` holds the records so far; `writer`, if given, gets them as they come.
@@ -27,6 +30,7 @@ class Recorder:
         self.header = header
         self.run = Run(header, {}, None, [], None)
         self.seconds = 0.0
+        self._notes: list[str] = []
         self._pieces_of, self._writer, self._baseline = pieces_of, writer, baseline
         self._rounds: list[Round] = self.run.records
         self._write(header)
@@ -69,10 +73,16 @@ class Recorder:
         self.run.probes.append(probe)
         self._write(probe)
 
+    def stop_probing(self, probed: int) -> None:
+        """Note for the end how far the recording level was kept: up to position number `probed`."""
+        positions = max(len(self.run.output) - 1, 0)
+        if self.header.level != "run" and probed < positions:
+            self._notes = [f"{PROBING_STOPPED} at position {probed} of {positions}, so what-ifs will lack the rest"]
+
     def end(self, reason: str, new_tokens: int) -> None:
         status, notes = self._status()
         prefill = self.run.prefill.microseconds if self.run.prefill else 0
-        self.run.end = End(reason=reason, new_tokens=new_tokens, status=status, notes=notes,
+        self.run.end = End(reason=reason, new_tokens=new_tokens, status=status, notes=notes + self._notes,
                            microseconds=prefill + sum(record.times["total"] for record in self._rounds),
                            recording=round(self.seconds * 1e6), baseline=self._baseline)
         self._write(self.run.end)

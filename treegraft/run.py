@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import groupby
 from pathlib import Path
 
 import torch
@@ -181,7 +182,7 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
     decoding, prompt = recorder.header.decoding, recorder.header.prompt.tokens
     stop = Stop(decoding.eos, decoding.stop, decoding.max_new_tokens, decoding.max_context - len(prompt),
                 recorder.piece)
-    start, reason = time.perf_counter(), "error"
+    start, reason, probed = time.perf_counter(), "error", 0
     try:
         prefilled = prefill(target, drafters, prompt, decoding.max_context, policy.capacity, sampler)
         recorder.prefill(prefilled, time.perf_counter() - start, forwards(target, drafters))
@@ -191,12 +192,15 @@ def run_to_end(recorder: Recorder, target: Target, policy: Policy, drafters: Seq
                 on_round(recorder.run.rounds[-1])
         reason = stop.reason
         if recorder.header.level != "run":
-            for done, of, probe in take_probes(target, policy, drafters, constants, recorder.run):
-                recorder.probe(probe)
+            probes = take_probes(target, policy, drafters, constants, recorder.run)
+            for (probed, of), at_place in groupby(probes, key=lambda one: one[:2]):
+                for *_, probe in at_place:
+                    recorder.probe(probe)
                 if on_probe:
-                    on_probe(done, of)
+                    on_probe(probed, of)
     except KeyboardInterrupt:
         reason = stop.reason or "interrupted"
+        recorder.stop_probing(probed)
     finally:
         recorder.end(reason, stop.new_tokens)
 

@@ -13,6 +13,7 @@ from treegraft.drafters import SCORING
 from treegraft.models.pairs import FREE_DRAFTERS, PAIRS, DrafterSpec
 from treegraft.policies import Policy
 from treegraft.policies.base import Role
+from treegraft.view.labels import name as shown
 
 OTHER = "another model"
 
@@ -48,16 +49,27 @@ def choose_models() -> Models:
     return Models((target or "").strip(), drafters, tuple(drafters))
 
 
+def way_out(models: Models, role: Role) -> str:
+    """What can be done where no drafter fills a role. A drafter that is named on this page is a language model."""
+    another = "Choose another policy"
+    if role.fits("lm", "lm" in SCORING) and models.load is not None:
+        return f"{another}, or name a drafter model."
+    if public.is_public():
+        return f"{another}."
+    if role.fits("lm", "lm" in SCORING):
+        return f"{another}, or “{OTHER}” as target, for which a drafter can be named."
+    return f"{another}; on the command line, `treegraft record --drafter` takes such a drafter."
+
+
 def choose_drafters(models: Models, policy: Policy) -> tuple[str, ...] | None:
     """A drafter for each role of the policy; None after saying which role cannot be filled."""
     chosen: list[str] = []
     for role in policy.roles:
         names = models.fitting(role, chosen)
         if not names:
-            st.warning(f"Policy {policy.name} needs a drafter that {role.help}. Name a drafter model, or choose "
-                       "another policy.")
+            st.warning(f"Policy {policy.name} needs a drafter that {role.help}. {way_out(models, role)}")
             return None
-        chosen.append(st.selectbox(role.name.capitalize(), names, key=f"{policy.name}.{role.name}",
+        chosen.append(st.selectbox(role.name.capitalize(), names, key=f"{policy.name}.{role.name}", format_func=shown,
                                    help=f"{role.help.capitalize()}.", **KEEP))
         if note := models.drafters[chosen[-1]].help:
             st.caption(note[0].upper() + note[1:])

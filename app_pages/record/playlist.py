@@ -8,12 +8,11 @@ import streamlit as st
 
 from app_pages.record.prompt import examples
 from app_pages.record.start import begin
-from app_pages.record.words import plain
+from app_pages.record.words import one_line, plain
 from treegraft.live import Request, with_prompt
 from treegraft.playlist import FILE_MEGABYTES, MOST_PROMPTS, opening_list, read_list
 from treegraft.prompts import Prompt, PromptError
 from treegraft.public import shown
-from treegraft.view.labels import cut
 
 LABEL_LENGTH = 140
 
@@ -25,7 +24,7 @@ def listed() -> list[Prompt]:
 
 
 def title(prompt: Prompt) -> str:
-    return cut(" ".join(prompt.turns[0].split()), LABEL_LENGTH)
+    return one_line(prompt.turns[0], LABEL_LENGTH)
 
 
 def edit_list(prompt: str) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from app_pages.record.settings import KEEP
+from app_pages.record.words import one_line
 from treegraft import public
 from treegraft.prompts import Prompt, bundled
-from treegraft.view.labels import cut
 
 EXAMPLE_LENGTH = 110
 
@@ -28,7 +28,7 @@ def choose_prompt() -> str:
     if category:
         names = [name for name, example in examples().items() if example.category == category]
         st.selectbox("Example", names, key="example", on_change=take, label_visibility="collapsed", **KEEP,
-                     format_func=lambda name: cut(" ".join(examples()[name].turns[0].split()), EXAMPLE_LENGTH))
+                     format_func=lambda name: one_line(examples()[name].turns[0], EXAMPLE_LENGTH))
     return prompt or ""
 
 

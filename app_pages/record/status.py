@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from app_pages.record.demo import is_demo
-from app_pages.record.words import plain
+from app_pages.record.words import plain, running
 from treegraft.live import LiveRun, Snapshot
 from treegraft.public import is_public
 from treegraft.trace.records import End
@@ -32,9 +32,9 @@ def show_queued(run: LiveRun, now: Snapshot) -> None:
 def show_loading(run: LiveRun, now: Snapshot) -> None:
     st.badge("Loading", icon=":material/hourglass_top:", color="gray")
     if now.fraction is None:
-        st.text(f"{now.stage.capitalize()} … {now.seconds:.0f} s", width="stretch")
+        st.text(running(f"{now.stage.capitalize()} … {now.seconds:.0f} s"), width="stretch")
     else:
-        st.progress(now.fraction, text=f"{now.stage.capitalize()} …")
+        st.progress(now.fraction, text=plain(f"{now.stage.capitalize()} …"))
 
 
 def show_measuring(run: LiveRun, now: Snapshot) -> None:
@@ -45,7 +45,8 @@ def show_measuring(run: LiveRun, now: Snapshot) -> None:
 def show_decoding(run: LiveRun, now: Snapshot) -> None:
     st.badge("Stopping" if run.is_stopping else "Decoding", icon=":material/graphic_eq:", color="red")
     note = now.run.rounds[-1].record.note if now.rounds else ""
-    st.text(note or f"At most {run.request.max_new_tokens} tokens; {now.seconds:.0f} s so far", width="stretch")
+    progress = f"At most {run.request.max_new_tokens} tokens; {now.seconds:.0f} s so far"
+    st.text(running(note) or progress, width="stretch")
 
 
 def show_probing(run: LiveRun, now: Snapshot) -> None:
@@ -69,6 +70,9 @@ def show_end(run: LiveRun, now: Snapshot) -> None:
 
 
 def ending(end: End) -> str:
-    """Why the run ended, and whether it really speculated."""
-    return " ".join(filter(None, (REASONS.get(end.reason, end.reason), STATUSES.get(end.status, end.status),
-                                  "; ".join(end.notes))))
+    """Why the run ended, whether it really speculated, and what is missing."""
+    notes = running("; ".join(end.notes))
+    status = STATUSES.get(end.status, "")
+    if notes:
+        notes = f"{status} {notes}." if status else f"{notes[0].upper()}{notes[1:]}."
+    return f"{REASONS.get(end.reason, end.reason)} {notes}".strip()

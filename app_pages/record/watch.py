@@ -9,10 +9,10 @@ import streamlit as st
 
 from app_pages.record.demo import is_demo
 from app_pages.record.figures import facts, figures, headings, show_figures, waiting_words
+from app_pages.record.parting import show_parting
 from app_pages.record.status import show_state
-from app_pages.record.words import plain as plain
+from app_pages.record.words import one_line, plain, running
 from treegraft.live import LiveFetch, LiveRun, Snapshot, Worker
-from treegraft.view.labels import cut
 from treegraft.view.live import live_view, script, styles
 from treegraft.view.race import lane_view
 from treegraft.view.web import HTML
@@ -39,7 +39,7 @@ def show_fetch(work: LiveFetch, live: bool) -> None:
     if live and not now.is_live:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.progress(now.fraction or 0.0, text=f"{now.stage.capitalize()} …")
+        st.progress(now.fraction or 0.0, text=plain(f"{now.stage.capitalize()} …"))
         st.button("Stop", icon=":material/stop:", on_click=work.stop, disabled=work.is_stopping, key="stop_fetch")
 
 
@@ -64,6 +64,7 @@ def show_run(run: LiveRun, live: bool) -> None:
         return
     if not is_demo():
         show_figures(now)
+    show_parting(run.request, now)
     show_picture(run, now)
     if now.run and not is_demo():
         st.caption(plain(facts(now.run.header)))
@@ -84,13 +85,14 @@ def show_picture(run: LiveRun, now: Snapshot) -> None:
 def show_question(run: LiveRun) -> None:
     """What was asked; what does not fit into a heading is folded away."""
     messages = run.request.messages
-    title = " ".join(run.request.question.split())
+    question = run.request.question
     if is_demo():
-        st.markdown(f"### {plain(cut(title, DEMO_TITLE_LENGTH))}")
+        st.markdown(f"### {plain(one_line(question, DEMO_TITLE_LENGTH))}")
         return
-    st.markdown(f"#### {plain(cut(title, TITLE_LENGTH))}")
-    if len(messages) > 1 or len(title) > TITLE_LENGTH:
+    title = one_line(question, TITLE_LENGTH)
+    st.markdown(f"#### {plain(title)}")
+    if len(messages) > 1 or title != question.strip():
         with st.expander(f"The conversation: {len(messages)} messages" if len(messages) > 1 else "The whole prompt"):
             for message in messages:
                 st.caption(message["role"].capitalize())
-                st.text(message["content"])
+                st.text(running(message["content"]))

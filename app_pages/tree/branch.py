@@ -20,12 +20,13 @@ from treegraft.branch import (
     Question,
     branch_request,
     context_of,
+    other_dtype,
     path_to,
     tokens_left,
     why_not,
 )
 from treegraft.drafters import SCORING
-from treegraft.live import LiveRun
+from treegraft.live import LiveRun, as_text
 from treegraft.models.pairs import PAIRS
 from treegraft.public import MOST_NEW_TOKENS, is_public
 from treegraft.view.branch_table import choice_table, choice_title
@@ -56,8 +57,10 @@ def show_branch(shown: Shown) -> None:
 
 
 def question_of(shown: Shown, node: int | str, drafter: str, typed: str = "") -> Question:
-    return Question(shown.run.header.target.name, drafter, tuple(context_of(shown.round)),
-                    tuple(path_to(shown.round, node)), typed)
+    header = shown.run.header
+    settings = next((one.settings for one in header.drafters if one.name == drafter), {})
+    return Question(header.target.name, drafter, tuple(context_of(shown.round)), tuple(path_to(shown.round, node)),
+                    typed, header.target.dtype, as_text(settings))
 
 
 def ask(shown: Shown, node: int | str) -> None:
@@ -96,6 +99,8 @@ def show_answer(shown: Shown, node: int | str, work: Ask) -> None:
                                 for column in ("p of the target", f"p of {work.question.drafter}")},
                  alt="The best next tokens of the target and the drafter")
     st.caption("Asked now, before temperature: both read the text as they do while decoding.")
+    if note := other_dtype(work.question.dtype, work.dtype):
+        st.caption(plain(note))
 
 
 # --- forcing --------------------------------------------------------------------------------------------------------
@@ -105,7 +110,7 @@ def force(shown: Shown, node: int | str) -> None:
     """The token to go on with, and the recording that does."""
     choices = offered(shown, node)
     st.markdown("**Force a token**", help="Records a new run: the text up to this node, then the token, then on with "
-                "the policy, the drafters and the sampling of this run.")
+                "the policy, the drafters, their settings and the sampling of this run.")
     work: LiveRun | None = st.session_state.get("branch_run")
     busy = work is not None and work.snapshot().is_live
     if choices:
@@ -164,6 +169,8 @@ def show_branch_run(shown: Shown, work: LiveRun) -> None:
         return
     st.text(f"Recorded: {now.rounds} rounds, {now.tokens} tokens, in {name_of(now.path)}.")
     st.text("\u2026" + visible(now.run.text, keep=RUNNING_TEXT))
+    if note := other_dtype(work.request.dtype, now.run.header.target.dtype):
+        st.caption(plain(note))
     with st.container(horizontal=True):
         if st.button("Open the branch", key="open_branch", type=emphasis(), icon=":material/account_tree:"):
             go_to(TREE_PAGE, {"trace": name_of(now.path)})

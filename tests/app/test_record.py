@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +12,14 @@ from streamlit.testing.v1 import AppTest
 
 import treegraft
 from app_pages.shared import look
+from tests.analysis.test_align import pair as parted
 from tests.default_pair import ELSEWHERE, HERE
 from tests.fake_decode import FakeDecode, wait_until
 from treegraft import live, public
 from treegraft.models.errors import FetchError, LoadError
 from treegraft.models.fetch import WheelModel
-from treegraft.models.pairs import FREE_DRAFTERS
+from treegraft.models.pairs import FREE_DRAFTERS, PAIRS
+from treegraft.playlist import read_list
 from treegraft.policies import POLICIES, Eagle2, Policy, Round
 from treegraft.prompts import bundled
 from treegraft.sampling import Sampling
@@ -105,6 +107,7 @@ def test_a_policy_that_the_pair_has_no_drafter_for_says_so_and_does_not_run(fake
     app = opened()
     app.selectbox(key="policy").set_value(name).run()
     assert f"Policy {name} needs a drafter that {POLICIES[name].roles[0].help}" in texts(app)
+    assert "Choose another policy; on the command line" in texts(app)
     button(app, "Record").click().run()
     assert "live_run" not in app.session_state
 
@@ -224,12 +227,17 @@ def another_model(app: AppTest, target: str, drafter: str = "") -> None:
 def test_another_model_needs_a_name_and_a_drafter_that_fits(fake):
     app = opened()
     another_model(app, "")
-    assert "needs a drafter that" in texts(app)
+    assert "Choose another policy, or name a drafter model." in texts(app)
     app.selectbox(key="policy").set_value("lookup").run()
     assert "needs a drafter that" not in texts(app)
     app.text_area(key="prompt").set_value("x")
     button(app, "Record").click().run()
     assert "The target model has no name yet" in texts(app)
+
+
+def test_a_named_pair_without_a_language_model_leads_to_another_target(fake, monkeypatch):
+    monkeypatch.setitem(PAIRS, "smollm2", replace(PAIRS["smollm2"], drafters=FREE_DRAFTERS))
+    assert "Choose another policy, or “another model” as target" in texts(opened())
 
 
 def test_an_unknown_model_says_so_and_leads_back(fake):
@@ -362,6 +370,28 @@ def test_text_is_never_markdown(fake):
     assert heading == r"#### \# \<b\>x\<\/b\> \!\[i\]\(http\:\/\/e\) \:red\[y\] \$z\$ \`c\`"
 
 
+DIRECTIONS = "before \u202eevil\u2066"
+
+
+def test_text_cannot_turn_around_what_stands_beside_it(fake):
+    app = opened()
+    app.session_state.playlist = read_list("list.txt", f"{DIRECTIONS}\n".encode())
+    app.run()
+    assert app.dataframe[0].value["prompt"].tolist() == [r"before \u202eevil\u2066"]
+    fake.free = True
+    run = recording(app, DIRECTIONS)
+    wait_until(lambda: run.snapshot().state == "finished")
+    app.run()
+    assert r"#### before \\u202eevil\\u2066" in texts(app)
+    assert r"before \u202eevil\u2066" in [one.value for one in app.text], "the whole prompt"
+    app.query_params["demo"] = "1"
+    app.run()
+    assert r"### before \\u202eevil\\u2066" in texts(app)
+    button(app, "New run").click().run()
+    assert r"before \\u202eevil\\u2066" in labels(app)
+    assert not {"\u202e", "\u2066"} & set(texts(app) + "".join(labels(app)))
+
+
 # --- a race, levels, a talk, strangers ------------------------------------------------------------------------------
 
 
@@ -385,6 +415,55 @@ def test_a_race_shows_the_lane_of_plain_decoding_and_the_measured_ratio(fake):
     assert "replayed at the times measured before" in race["heading"]
     assert len(lane["text"]) == len(lane["times"]) == 5
     assert lane["times"] == sorted(lane["times"])
+
+
+@pytest.mark.parametrize(("margin", "words"), [
+    (40_000, ["nearly tied there (0.40 nats)", "rounding in bfloat16"]), (200_000, ["(2.00 nats)", "report this"])])
+def test_a_race_whose_texts_part_says_where_and_why(fake, margin, words):
+    fake.source, fake.plain_source = parted(margin, "bfloat16")
+    fake.free = True
+    app = opened()
+    app.checkbox(key="race").check().run()
+    run = recording(app)
+    wait_until(lambda: run.snapshot().state == "finished")
+    app.run()
+    [told] = [one.value.replace("\\", "") for one in app.info]
+    assert f"part at position {len(run.snapshot().plain.output) - 1}, where plain decoding wrote" in told
+    assert all(word in told for word in words)
+
+
+def test_a_race_whose_texts_are_drawn_or_the_same_says_nothing(fake):
+    fake.free = True
+    app = opened()
+    app.checkbox(key="race").check().run()
+    run = recording(app)
+    wait_until(lambda: run.snapshot().state == "finished")
+    app.run()
+    assert not app.info
+    fake.source, fake.plain_source = parted(40_000, "bfloat16")
+    button(app, "New run").click().run()
+    app.number_input(key="sampling.temperature").set_value(0.8).run()
+    run = recording(app)
+    wait_until(lambda: run.snapshot().state == "finished")
+    app.run()
+    assert not app.exception
+    assert not app.info
+
+
+def test_probing_that_is_stopped_does_not_look_finished(fake):
+    app = opened()
+    app.selectbox(key="level 2").set_value("dense").run()
+    run = recording(app)
+    fake.let(5)
+    wait_until(lambda: run.snapshot().state == "probing")
+    run.stop()
+    fake.let()
+    wait_until(lambda: run.snapshot().state == "stopped")
+    app.run()
+    assert "Stopped" in texts(app)
+    assert "Finished" not in texts(app)
+    assert "Probing was stopped at position 2 of 3, so what-ifs will lack the rest." in texts(app)
+    assert run.snapshot().path.name in texts(app)
 
 
 def test_levels_that_fit_the_policy_and_the_temperature(fake):
@@ -442,6 +521,23 @@ def test_the_view_for_a_projector(fake):
     assert "Download" not in labels(app)
 
 
+def test_a_talk_without_a_list_says_what_to_do_instead(fake):
+    app = AppTest.from_file(PAGE, default_timeout=SECONDS)
+    app.query_params["demo"] = "1"
+    app.session_state.playlist = []
+    app.run()
+    assert "Type a prompt below, or leave the projector view to fill the list." in texts(app)
+    assert [one.value for one in app.header] == ["Type a prompt"]
+
+
+def test_a_talk_without_the_target_offers_no_choice(fake, monkeypatch):
+    monkeypatch.setattr(WheelModel, "is_here", False)
+    app = AppTest.from_file(PAGE, default_timeout=SECONDS)
+    app.query_params["demo"] = "1"
+    app.run()
+    assert [one.value for one in app.header] == ["The model is not here yet"]
+
+
 def test_strangers_are_shown_no_traceback(monkeypatch):
     told = {}
     monkeypatch.setattr(st, "set_option", told.__setitem__)
@@ -466,6 +562,8 @@ def test_strangers_choose_from_lists_and_see_no_paths(fake, monkeypatch, tmp_pat
     assert app.selectbox(key="pair").options == list(public.MODELS)
     assert app.number_input(key="max_new_tokens").max == public.MOST_NEW_TOKENS
     assert app.text_area(key="prompt").proto.max_chars == public.LONGEST_PROMPT
+    app.selectbox(key="policy").set_value("block").run()
+    assert app.warning[0].value.endswith("drafters do. Choose another policy.")
     app.selectbox(key="policy").set_value("treegraft").run()
     assert app.selectbox(key="level 2").options == ["The run", "Dense"]
     run = finished(app, fake)
