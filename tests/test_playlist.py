@@ -23,7 +23,9 @@ def test_files(name, data):
 
 @pytest.mark.parametrize(("name", "data", "words"), [
     ("a.txt", b" \n", "a.txt: no prompt in it"), ("a.txt", b"\xff\xfe\x00", "a.txt: not UTF-8"),
-    ("C:\\x\\b.json", b"{", "b.json, line 1: not JSON"), ("../b.csv", b"x", "b.csv: prompts are read from"),
+    ("C:\\x\\b.json", b"{", "b.json, line 1: not JSON"),
+    ("a.json", b'["\\ud800"]', "a.json, item 1: not valid text"),
+    ("../b.csv", b"x", "b.csv: prompts are read from"),
     ("a.txt", b"x\n" * (MOST_PROMPTS + 1), f"at most {MOST_PROMPTS}"), ("a.txt", b"x" * 200_001, "line 1: longer than"),
     ("a.txt", b"x" * ((FILE_MEGABYTES << 20) + 1), f"larger than {FILE_MEGABYTES} MB")])
 def test_files_that_are_refused_by_name(name, data, words):

@@ -87,7 +87,10 @@ def test_answers_are_fed_back_turn_by_turn(tmp_path):
     ("a.txt", b"ok\n\xff", r"a\.txt, line 2: not UTF-8"),
     ("a.json", '{"text": "x"}', r"a\.json: expected a list of texts, got dict"),
     ("a.json", '["a",\n]', r"a\.json, line \d: not JSON"),
-    ("a.json", '["a", 3]', r"a\.json, item 2: Expected `object`, got `int`"),
+    ("a.json", '["a", 3]', r"a\.json, item 2: expected a text, or an object with .*, got int"),
+    ("a.json", r'["\ud800"]', r"a\.json, item 1: not valid text"),
+    ("a.jsonl", r'{"messages": [{"role": "user", "content": "a\udc00"}]}', r"a\.jsonl, line 1: not valid text"),
+    ("a.jsonl", r'{"messages": [{"role": "\ud800", "content": "a"}]}', r"a\.jsonl, line 1: not valid text"),
     ("a.json", "9" * 5000, r"a\.json, line 1: Exceeds the limit"),
     ("a.json", "[" * 200_000, r"a\.json, line 1: nested too deeply"),
     ("a.jsonl", '{"text": "x"}\n{"text": ', r"a\.jsonl, line 2: not JSON"),
@@ -101,6 +104,16 @@ def test_answers_are_fed_back_turn_by_turn(tmp_path):
 def test_a_bad_file_is_named_with_its_line(tmp_path, name, content, complaint):
     with pytest.raises(PromptError, match=complaint):
         load(write(tmp_path, name, content))
+
+
+def test_half_a_letter_that_is_not_read_is_no_mistake(tmp_path):
+    (prompt,) = load(write(tmp_path, "a.jsonl", r'{"text": "\ud83d\ude00", "reference": ["\ud800"]}'))
+    assert prompt.turns == ("\U0001f600",)
+
+
+def test_a_conversation_of_half_letters_is_refused(tmp_path):
+    with pytest.raises(PromptError, match="not valid text"):
+        load_messages(write(tmp_path, "m.json", r'[{"role": "user", "content": "\ud800"}]'))
 
 
 def test_missing_file_and_folder(tmp_path):

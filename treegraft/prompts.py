@@ -147,6 +147,9 @@ def _from_lines(path: Path) -> Iterator[Prompt]:
 
 
 def _from_row(value: Any, number: int, where: str) -> Prompt:
+    if not isinstance(value, str | dict):
+        raise PromptError(f"{where}: expected a text, or an object with a text, messages or turns, got "
+                          f"{type(value).__name__}.")
     row = Row(text=_convert(value, Text, where)) if isinstance(value, str) else _convert(value, Row, where)
     if sum(part is not None for part in (row.text, row.messages, row.turns)) != 1:
         raise PromptError(f"{where}: give exactly one of text, messages or turns.")
@@ -192,7 +195,13 @@ def _parse(text: str, path: Path, line: int = 0) -> Any:
 
 
 def _convert(value: Any, kind: Any, where: str) -> Any:
+    """`value` as `kind`, all of whose texts can be written as UTF-8: JSON may escape half of a letter."""
     try:
-        return msgspec.convert(value, kind)
+        converted = msgspec.convert(value, kind)
+        msgspec.json.encode(converted)
     except msgspec.ValidationError as error:
         raise PromptError(f"{where}: {error}.") from None
+    except UnicodeEncodeError:
+        raise PromptError(f"{where}: not valid text; it holds half of a surrogate pair. Write the whole "
+                          "letter.") from None
+    return converted

@@ -30,7 +30,11 @@ NAME_LENGTH = 60
 """Characters of an opened file's name; with four bytes each they fit into a file's name on any disk."""
 MOST_UPLOADS = 4
 """Files that a session keeps."""
+NO_RUN = -1
+"""What a link asks for that gives something else than a number."""
 TREE_PAGE = "app_pages/tree/page.py"
+PREDICATE = re.compile(r"(is|was|has|holds|does|cannot|must|names|unpacks|repeats|differs|starts|goes|says)\b")
+"""How the text of a `TraceError` begins that goes on from the place that it speaks of."""
 
 NOTHING_YET = """**There is no recording to show yet.**
 
@@ -69,7 +73,7 @@ def open_trace(path: Path, changed: float) -> Trace:
     `TraceError`."""
     found = open_once(path, changed)
     if isinstance(found, TraceError):
-        raise TraceError(str(found))
+        raise found.at(found.path)
     return found
 
 
@@ -113,20 +117,29 @@ def opened_recording() -> Opened:
         refuse(error)
 
 
-def refuse(error: Exception) -> NoReturn:
+def refuse(error: TraceError) -> NoReturn:
     """End the page with what is wrong with the recording."""
     st.error("This recording cannot be shown:")
-    st.text(public.shown(visible(str(error))))
+    st.text(public.shown(visible(in_words(error))))
     st.stop()
 
 
+def in_words(error: TraceError) -> str:
+    """What is wrong as a sentence that names the file alone: the folder of an opened one says nothing to who opened
+    it."""
+    if not error.path:
+        return str(error)
+    place = [f"field {error.field}"] * bool(error.field) + [f"line {error.line}"] * bool(error.line)
+    place = " of ".join([*place, f"the file {Path(error.path).name}"])
+    joint = " " if PREDICATE.match(error.problem) else ": "
+    return f"{place[0].upper()}{place[1:]}{joint}{error.problem.removesuffix('.')}."
+
+
 def put_in_address(opened: Opened) -> None:
-    """For pages without a player, which writes the address itself."""
-    for name, value in opened.link.items():
-        if value is not None:
-            st.query_params[name] = value
-        elif name in st.query_params:
-            del st.query_params[name]
+    """For pages without a player, which writes the address itself. All in one go: each change is a step of Back."""
+    if opened.link["run"] is None:
+        st.query_params.pop("run", None)
+    st.query_params.update({name: value for name, value in opened.link.items() if value is not None})
 
 
 def show_in_tree(opened: Opened, round: int, event: int | None = None, node: int | str | None = None) -> NoReturn:
@@ -149,8 +162,8 @@ def choose_trace() -> tuple[str, Path] | None:
     found = traces() | uploads()
     titles = titles_of(found)
     follow_link(found)
-    if st.session_state.get("trace") not in found:
-        st.session_state.pop("trace", None)
+    # On every run: what is written for the widget of one page alone is not there yet for that of the next page.
+    st.session_state.trace = still_here(found)
     with st.container(horizontal=True, vertical_alignment="center"):
         name = st.selectbox("Recording", list(found), format_func=titles.get, key="trace", label_visibility="collapsed",
                             placeholder="No recordings yet", width=360, persist_state="session")
@@ -164,6 +177,14 @@ def choose_trace() -> tuple[str, Path] | None:
     return name, found[name]
 
 
+def still_here(found: dict[str, Path]) -> str | None:
+    """The chosen recording; the first one where none is chosen yet, or where it has gone, which the page says."""
+    chosen = st.session_state.get("trace")
+    if chosen is not None and chosen not in found:
+        st.warning("The chosen recording is not here any more; this is another one. Open its file to see it.")
+    return chosen if chosen in found else next(iter(found), None)
+
+
 def follow_link(found: dict[str, Path]) -> None:
     """Choose the recording and the run that the address names, once: after that the widgets have the say, and the
     address follows them."""
@@ -174,7 +195,7 @@ def follow_link(found: dict[str, Path]) -> None:
     if linked in found:
         st.session_state.trace = linked
         number = st.query_params.get("run", "0")
-        st.session_state[f"run of {linked}"] = int(number) if number.isdecimal() and len(number) < 6 else 0
+        st.session_state[f"run of {linked}"] = int(number) if number.isdecimal() and len(number) < 6 else NO_RUN
     else:
         st.warning("There is no recording of the linked name here; this is another one. Open its file to see it.")
 
@@ -209,10 +230,14 @@ def keep_upload() -> None:
 
 
 def choose_run(name: str, trace: Trace) -> int:
+    """The run that is chosen among those of the trace."""
+    key = f"run of {name}"
+    number = st.session_state.get(key, 0)
+    if number not in range(len(trace.runs)):
+        st.warning("There is no run of the linked number in this recording; this is run 0.")
+        number = 0
+    st.session_state[key] = number
     if len(trace.runs) == 1:
         return 0
     titles = [f"{number}: {title(run)}" for number, run in enumerate(trace.runs)]
-    key = f"run of {name}"
-    if st.session_state.get(key, 0) >= len(titles):
-        st.session_state[key] = 0
     return st.selectbox("Run", range(len(titles)), format_func=titles.__getitem__, key=key, persist_state="session")

@@ -7,6 +7,7 @@ import zipfile
 
 import streamlit as st
 
+from app_pages.shared.recording import fragment
 from app_pages.tree.notes import notebook
 from app_pages.tree.shown import Shown
 from treegraft.notes import Note, NotesError, encoded
@@ -16,25 +17,46 @@ from treegraft.view.report import markdown_summary, round_graphml, rounds_csv, s
 
 
 def download_menu(shown: Shown) -> None:
-    run, path = shown.run, shown.opened.path
-    name = name_of(path)
-    notes = kept_notes(shown)
-    with st.popover("Download", icon=":material/download:"):
-        entry("Replay page", lambda: replay_html(run), f"{name}.html", "text/html",
-              "One HTML file that plays this run in any browser, offline.")
-        entry("Trace", path.read_bytes, path.name, "application/octet-stream", "The recording itself.")
-        if notes:
-            entry("Trace with notes", lambda: zipped(shown, notes), f"{name}.zip", "application/zip",
-                  "The recording and its notes. Unpack both into one folder of recordings to open them together.")
-        summary_entry(shown, name, notes)
-        entry("Statistics as JSON", lambda: statistics_json(run), f"{name}-statistics.json", "application/json",
-              "The numbers of `treegraft stats --json`.")
-        if run.rounds:
-            entry("Rounds as CSV", lambda: rounds_csv(run), f"{name}-rounds.csv", "text/csv", "One row a round.")
-            entry("Nodes as CSV", lambda: nodes_csv(run), f"{name}-nodes.csv", "text/csv", "One row a node.")
-            round = shown.round
-            entry("This tree as GraphML", lambda: round_graphml(round), f"{name}-round-{round.index}.graphml",
-                  "application/xml", "The draft tree of the round, for networkx, Gephi and others.")
+    with st.container(width="content"):  # a fragment takes all the width that it is given
+        menu(shown)
+
+
+@fragment
+def menu(shown: Shown) -> None:
+    """The menu, whose entries are drawn when it is opened: only then is it known which files are still there."""
+    popover = st.popover("Download", icon=":material/download:", key="downloads", on_change="rerun")
+    if popover.open:
+        with popover:
+            entries(shown)
+
+
+def entries(shown: Shown) -> None:
+    run, name, notes = shown.run, name_of(shown.opened.path), kept_notes(shown)
+    entry("Replay page", lambda: replay_html(run), f"{name}.html", "text/html",
+          "One HTML file that plays this run in any browser, offline.")
+    trace_entries(shown, name, notes)
+    summary_entry(shown, name, notes)
+    entry("Statistics as JSON", lambda: statistics_json(run), f"{name}-statistics.json", "application/json",
+          "The numbers of `treegraft stats --json`.")
+    if run.rounds:
+        entry("Rounds as CSV", lambda: rounds_csv(run), f"{name}-rounds.csv", "text/csv", "One row a round.")
+        entry("Nodes as CSV", lambda: nodes_csv(run), f"{name}-nodes.csv", "text/csv", "One row a node.")
+        round = shown.round
+        entry("This tree as GraphML", lambda: round_graphml(round), f"{name}-round-{round.index}.graphml",
+              "application/xml", "The draft tree of the round, for networkx, Gephi and others.")
+
+
+def trace_entries(shown: Shown, name: str, notes: list[Note]) -> None:
+    """The recording's own file, with and without its notes."""
+    path = shown.opened.path
+    if not path.exists():
+        st.caption("The recording's file is not here any more, so it cannot be downloaded. All else is made from what "
+                   "was read of it.")
+        return
+    entry("Trace", path.read_bytes, path.name, "application/octet-stream", "The recording itself.")
+    if notes:
+        entry("Trace with notes", lambda: zipped(shown, notes), f"{name}.zip", "application/zip",
+              "The recording and its notes. Unpack both into one folder of recordings to open them together.")
 
 
 def entry(label: str, data, file: str, kind: str, words: str) -> None:

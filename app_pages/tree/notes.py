@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import streamlit as st
@@ -24,6 +25,10 @@ from treegraft.notes import (
 )
 from treegraft.public import is_public
 from treegraft.view.player import Place
+
+ON_PAGE = 20
+"""Notes that are shown at a time: each takes a while to draw."""
+PAGE = "notes page"
 
 
 def notebook(opened: Opened) -> Notebook:
@@ -55,7 +60,7 @@ def show_notes(shown: Shown) -> None:
         st.error("The note was not kept:")
         st.text(problem)
     here = [note for note in notes if note.run == number]
-    for note in here:
+    for note in page_of(here):
         show_note(shown, note)
     if not here:
         st.caption("No notes on this run yet. A note remembers the place that the player shows; a click leads back to "
@@ -64,6 +69,17 @@ def show_notes(shown: Shown) -> None:
         st.caption(f"{elsewhere} more on other runs of this recording.")
     st.caption("Notes live as long as this browser session." if is_public() else
                "Notes are kept in a small file beside your recordings, or by the content of a demo or an opened file.")
+
+
+def page_of(notes: Sequence[Note]) -> Sequence[Note]:
+    """The notes on the chosen page; at first the last page, which has what was written last."""
+    count = -(-len(notes) // ON_PAGE)
+    if count < 2:
+        return notes
+    st.session_state[PAGE] = min(st.session_state.get(PAGE, count), count)
+    first = ON_PAGE * (st.pagination(count, key=PAGE) - 1)
+    st.caption(f"Notes {first + 1} to {min(first + ON_PAGE, len(notes))} of {len(notes)} on this run")
+    return notes[first : first + ON_PAGE]
 
 
 def write_note(shown: Shown) -> None:
@@ -75,7 +91,8 @@ def write_note(shown: Shown) -> None:
 
 
 def keep(shown: Shown) -> None:
-    """Keep the place where the player stood when the form was drawn."""
+    """Keep the place where the player stood when the form was drawn, and show the page that has the note."""
+    st.session_state.pop(PAGE, None)
     text = (st.session_state.note_text or "").strip()
     change(shown.opened, adding(new_note(text, run=shown.opened.number, round=shown.round.index, event=shown.event,
                                          node=shown.node)))

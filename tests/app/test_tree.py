@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 import treegraft
+from app_pages.tree.notes import ON_PAGE
+from app_pages.tree.notes import PAGE as PAGE_OF_NOTES
 from tests.app.test_every_page import write_strange
 from tests.fake_decode import FakeDecode, wait_until
 from tests.strategies import make_run, write_runs
 from treegraft.branch import Choice
+from treegraft.drafters.lookup import Lookup
 from treegraft.models.fetch import WheelModel
-from treegraft.notes import NotesFile
+from treegraft.notes import NotesFile, encoded, new_note
 from treegraft.trace import Run
 from treegraft.trace.records import TARGET, Branch, PolicyInfo
 from treegraft.view.library import DEMOS, OPENING
@@ -76,12 +81,41 @@ def test_senseless_links_are_no_errors(folder, parameters):
     app = opened(trace="mine", **parameters)
     assert not app.exception
     assert shown(app)["rounds"]
+    assert any("no run of the linked number" in warning.value for warning in app.warning) == ("run" in parameters)
+    assert not app.run().warning
 
 
 def test_a_link_to_a_missing_recording_says_so():
     app = opened(trace="nowhere")
     assert not app.exception
     assert "no recording of the linked name" in app.warning[0].value
+
+
+def test_a_link_to_a_missing_run_of_several_says_so(folder):
+    write_runs(folder / "mine.jsonl", *(make_run(Random(seed), [(1, 2)] * 2) for seed in (2, 3)))
+    app = opened(trace="mine", run="99")
+    assert app.selectbox(key="run of mine").value == 0
+    assert "no run of the linked number" in app.warning[0].value
+
+
+def test_a_recording_that_goes_while_it_is_open_is_missed(folder):
+    path = write_runs(folder / "mine.jsonl", make_run(Random(2), [(1, 2)] * 2))
+    app = opened(trace="mine")
+    path.unlink()
+    app.run()
+    assert app.selectbox(key="trace").value == OPENING
+    assert "not here any more" in app.warning[0].value
+    assert not app.run().warning
+
+
+def test_names_of_files_do_no_harm(folder):
+    run = make_run(Random(2), [(1, 2)] * 2)
+    write_runs(folder / "\u202eevil.jsonl", run)
+    Path(os.fsdecode(os.fsencode(folder) + b"/bad\xff.jsonl")).write_bytes((folder / "\u202eevil.jsonl").read_bytes())
+    app = opened(trace="\u202eevil")
+    assert not app.exception
+    assert "\\u202eevil" in app.selectbox(key="trace").options
+    assert not any("bad" in option or "\u202e" in option for option in app.selectbox(key="trace").options)
 
 
 @pytest.mark.parametrize("content", [
@@ -91,7 +125,8 @@ def test_a_broken_recording_is_explained(folder, content):
     app = opened(trace="broken")
     assert not app.exception
     assert app.error[0].value == "This recording cannot be shown:"
-    assert "broken.jsonl" in app.text[0].value
+    assert "the file broken.jsonl" in app.text[0].value
+    assert str(folder) not in app.text[0].value
 
 
 def test_an_interrupted_recording_is_shown_with_a_warning(folder):
@@ -215,6 +250,29 @@ def test_notes_are_kept_changed_and_deleted(folder):
     assert NotesFile(folder / "mine.notes.json", "mine").read() == []
 
 
+def test_many_notes_come_in_pages(folder):
+    write_runs(folder / "mine.jsonl", make_run(Random(3), [(2, 4)] * 3))
+    notes = [new_note(f"note {number}", run=0, round=number % 3) for number in range(ON_PAGE + 5)]
+    (folder / "mine.notes.json").write_bytes(encoded(notes, "mine"))
+
+    def listed() -> list[str]:
+        return [text for text in words(app) if text.startswith("note ")]
+
+    app = with_panel("Notes", trace="mine")
+    assert listed() == [f"note {number}" for number in range(ON_PAGE, ON_PAGE + 5)]
+    app.session_state[PAGE_OF_NOTES] = 1
+    app.run()
+    assert listed() == [f"note {number}" for number in range(ON_PAGE)]
+    app.text_area(key="note_text").input("note new")
+    next(button for button in app.button if button.label == "Keep this place").click().run()
+    assert listed()[-1] == "note new"
+    for note in notes[ON_PAGE:]:
+        app.button(key=f"delete {note.id}").click().run()
+    assert listed() == ["note new"]
+    NotesFile(folder / "mine.notes.json", "mine").edit(lambda notes: notes[:ON_PAGE])
+    assert len([text for text in words(app.run()) if text.startswith("note ")]) == ON_PAGE
+
+
 def test_damaged_notes_are_explained_and_left_alone(folder):
     write_runs(folder / "mine.jsonl", make_run(Random(3), [(2, 4)] * 3))
     (folder / "mine.notes.json").write_text("hello")
@@ -246,7 +304,8 @@ def test_a_run_without_rounds_offers_no_panels(folder):
 def models(monkeypatch) -> FakeDecode:
     """Models that are here and answer at once."""
     monkeypatch.setattr(WheelModel, "is_here", True)
-    monkeypatch.setattr("treegraft.branch.load_pair", lambda request, progress: None)
+    loaded = SimpleNamespace(target=SimpleNamespace(dtype="torch.bfloat16"), drafters={"strong": Lookup(ngram=2)})
+    monkeypatch.setattr("treegraft.branch.load_pair", lambda request, progress: loaded)
     monkeypatch.setattr("treegraft.branch.choices", lambda pair, question: [
         Choice(30, b" yes", -10_000, 0, -20_000, 0, True), Choice(31, b" <b>no", -300_000, 1, None, None, False)])
     return FakeDecode(free=True).install(monkeypatch)
@@ -256,7 +315,8 @@ def write_repeatable(folder: Path) -> Run:
     """A run that could be one of the default pair."""
     run = make_run(Random(3), [(2, 4)] * 3)
     run.header.target.name, run.header.policy = "smollm2", PolicyInfo(name="eagle2", drafters=[1])
-    run.header.drafters[1].name = "strong"
+    run.header.target.dtype, run.header.drafters[1].name = "float32", "strong"
+    run.header.drafters[1].settings = {"ngram": 2}
     write_runs(folder / "mine.jsonl", run)
     return run
 
@@ -272,12 +332,16 @@ def test_models_are_asked_and_a_token_is_forced(folder, models):
     table = app.dataframe[0].value
     assert table["token"].tolist() == ["\u00b7yes", "\u00b7<b>no"]
     assert table["rank of strong"].tolist() == ["1", "cannot propose it"]
+    asked = app.session_state["ask"].question
+    assert (asked.dtype, asked.settings) == ("float32", {"ngram": "2"})
+    assert any(caption.value.startswith("Recorded in float32\\, this ran in bfloat16") for caption in app.caption)
     app.selectbox(key="force_token").set_value(31).run()
     app.button(key="force_now").click().run()
     wait_until(lambda: not app.session_state["branch_run"].snapshot().is_live)
     app.run()
     made = app.session_state["branch_run"].request
     assert (made.prompt.tokens[-1], made.prompt.branch.round, made.drafters) == (31, 1, ("strong",))
+    assert (made.dtype, made.drafter_settings) == ("float32", {"strong": {"ngram": "2"}})
     assert any(text.startswith("Recorded: 4 rounds") for text in words(app))
     assert app.button(key="open_branch")
     assert list(folder.glob("branch-of-mine-round-1-*.jsonl.zst"))

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 import treegraft
 from tests.browser.tree import expect_marks
 from tests.strategies import VOCAB, make_run, write_runs
-from tests.view.examples import drawn, grafted, retrieved
+from tests.view.examples import drawn, example, grafted, retrieved
 from treegraft.analysis.oracle import reach
 from treegraft.trace import Run
 from treegraft.trace.records import NATS
@@ -188,6 +188,14 @@ def test_copied_tokens_are_marked_in_the_text_that_they_came_from(play):
     expect(page.locator(".tg-lines path")).to_have_count(len(expand.nodes))
     page.keyboard.press("ArrowRight")
     expect(page.locator(".tg-lines path")).to_have_count(0)
+
+
+def test_a_match_of_any_length_is_marked_as_far_as_there_is_text(play):
+    run = example()
+    run.records[0].events[2].match, run.records[0].events[2].source = [2**53], [2]
+    page = play(run, "#round=0&event=2")
+    expect(page.locator(".tg-ribbon .tg-copied")).to_have_count(1)
+    expect(page.locator(".tg-ribbon .tg-matched")).to_have_count(2)
 
 
 def test_rescoring_walk_and_learned_rows_can_be_seen(play):

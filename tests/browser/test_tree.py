@@ -466,6 +466,21 @@ def test_exports_open_offline(page, chromium, app, demo, tmp_path):
     context.close()
 
 
+def test_a_recording_that_has_gone_is_not_offered_as_a_file(page, app, home, tmp_path):
+    path = write_runs(home / "recordings" / "goes.jsonl", make_run(Random(9), [(2, 3)] * 4))
+    visit(page, app, trace="goes")
+    path.unlink()
+    page.get_by_role("button", name="Download").click()
+    expect(page.get_by_text("The recording's file is not here any more")).to_be_visible()
+    expect(page.get_by_role("button", name="Trace", exact=True)).to_have_count(0)
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Nodes as CSV").click()
+    assert download.value.suggested_filename == "goes-nodes.csv"
+    page.keyboard.press("Escape")
+    page.get_by_role("link", name="Acceptance").click()
+    expect(page.get_by_text("The chosen recording is not here any more")).to_be_visible()
+
+
 @pytest.mark.parametrize(("item", "ending", "start"), [
     ("Tree as PNG", "png", b"\x89PNG"), ("Tree as SVG", "svg", b"<svg")])
 def test_pictures_are_saved(page, app, demo, tmp_path, item, ending, start):
@@ -493,7 +508,7 @@ def test_a_file_can_be_dropped_and_a_broken_one_is_explained(page, app, tmp_path
     place(page, trace="\u9577" * 60)
     page.locator("input[type=file]").set_input_files(bad)
     expect(page.get_by_text("This recording cannot be shown")).to_be_visible()
-    expect(page.get_by_text("/broken.jsonl")).to_be_visible()
+    expect(page.get_by_text("Line 1 of the file broken.jsonl is not the header of a treegraft trace")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
     page.keyboard.press("Escape")
     page.get_by_role("combobox", name="Recording").click()
@@ -504,6 +519,37 @@ def test_one_of_several_runs_can_be_chosen(page, app):
     visit(page, app, trace="several", run=1)
     expect(page.get_by_role("combobox", name="Run")).to_be_visible()
     place(page, trace="several", run=1)
+
+
+PLACES = {"Acceptance": "acceptance", "What-if": "what-if", "Scheduler": "scheduler", "Compare": "compare",
+          "Record": "record", "Learn": "learn", "Tree": ""}
+
+
+def go(page: Page, name: str) -> None:
+    """Go to a page by the navigation."""
+    page.get_by_role("link", name=name, exact=True).click()
+    page.wait_for_url(lambda url: urlparse(url).path == f"/{PLACES[name]}")
+
+
+@pytest.mark.parametrize("first", ["Tree", "Acceptance"])
+def test_what_a_link_chose_stays_chosen_on_all_pages(page, app, first):
+    page.goto(f"{app}/{PLACES[first]}?trace=several&run=1")
+    expect(page.get_by_role("combobox", name="Run")).to_be_visible()
+    for name in [*(name for name in PLACES if name != first), first]:
+        go(page, name)
+        if name not in ("Record", "Learn"):
+            place(page, trace="several", run=1)
+            expect(page.get_by_role("combobox", name="Recording")).to_have_value("Several")
+            expect(page.get_by_role("combobox", name="Run")).to_have_value(re.compile("^1: "))
+
+
+def test_a_page_puts_its_recording_into_the_address_in_one_step(page, app):
+    visit(page, app, trace="several", run=1)
+    for name in ("Acceptance", "Scheduler"):
+        before = page.evaluate("window.history.length")
+        go(page, name)
+        place(page, trace="several", run=1)
+        assert page.evaluate("window.history.length") - before <= 2
 
 
 def test_a_run_without_rounds_is_a_sentence_and_no_empty_boxes(page, app):

@@ -58,7 +58,7 @@ def example(prune: Prune | None = None, discarded: int = 0) -> Run:
     events: list[Event] = [
         Expand(layer=1, drafter=1, parents=[0], nodes=[1, 2], scores=[-50_000, -100_000]),
         Expand(layer=2, drafter=1, parents=[1], nodes=[3, 4], scores=[-60_000, -150_000]),
-        Expand(layer=2, drafter=0, parents=[2], nodes=[5], scores=[-130_000], match=[4], source=[0]),
+        Expand(layer=2, drafter=0, parents=[2], nodes=[5], scores=[-130_000], match=[2], source=[2]),
         Expand(layer=3, drafter=1, parents=[0], nodes=[6, 7], scores=[-192_000, -300_000]),
         Expand(layer=3, drafter=0, parents=[0], nodes=[8], scores=[None], match=[1], source=[None]),
         prune or Prune(budget=5, rule="score", kept=[0, 1, 2, 3, 4, 5]), VERIFY,
@@ -86,7 +86,7 @@ def grafted() -> Run:
     events: list[Event] = [
         Decide(layer=1, rule="scheduler", call=False, calls_left=3, margin=0.25, threshold=0.5),
         Expand(layer=1, drafter=0, parents=[0], nodes=[1, 2, 3], scores=[-50_000, -70_000, None], match=[2, 2, 2],
-               source=[0, 1, None]),
+               source=[2, 3, None]),
         Decide(layer=2, rule="scheduler", call=True, calls_left=3, margin=1.25, threshold=0.5,
                features={"layer": 0.4, "overlap": 0.5}),
         Rescore(layer=2, drafter=1, nodes=[1, 2, 3], before=[-50_000, -70_000, None],

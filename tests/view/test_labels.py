@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treegraft.view.labels import LABEL_LENGTH, cut, label, name
+from treegraft.view.labels import LABEL_LENGTH, MARKS, cut, label, name
 
 HOSTILE = {
     b"<img src=x onerror=alert(1)>": "<img\u00b7src=x\u00b7onerror=alert(1)>",
@@ -28,3 +28,10 @@ def test_what_is_long_is_cut():
     assert len(label(b"x" * 1000)) == LABEL_LENGTH
     assert name("\u202e" + "x" * 1000).startswith("\\u202exxx")
     assert len(name("x" * 1000)) == LABEL_LENGTH
+
+
+def test_marks_do_not_pile_up():
+    assert label(("a" + "\u0301" * 500 + "b").encode()) == "a" + "\u0301" * MARKS + "\u2026b"
+    assert label(("\u0301" * 500).encode()) == "\u25cc" + "\u0301" * MARKS + "\u2026"
+    assert label("e\u0301\u0323 \u0e17\u0e35\u0e48".encode()) == "e\u0301\u0323\u00b7\u0e17\u0e35\u0e48"
+    assert name("a" + "\u0301" * 500) == "a" + "\u0301" * MARKS + "\u2026"

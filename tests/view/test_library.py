@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,17 @@ def test_what_is_no_file_is_not_offered(folder):
     (folder / "gone.jsonl").symlink_to(folder / "nothing")
     (folder / "folder.jsonl").mkdir()
     assert [name for name, path in library.traces().items() if path.parent == folder] == ["mine"]
+
+
+def test_a_name_of_bytes_that_are_no_text_is_left_out(folder):
+    (folder / "mine.jsonl").write_text("")
+    Path(os.fsdecode(os.fsencode(folder) + b"/bad\xff.jsonl.zst")).write_text("")
+    assert [name for name, path in library.traces().items() if path.parent == folder] == ["mine"]
+
+
+def test_titles_show_what_acts_or_cannot_be_seen():
+    assert library.titles_of(["\u202eevil", "new\nline"]) == {"\u202eevil": "\\u202eevil", "new\nline": "New\\nline"}
+    assert library.titles_of(["\u202ea_b", "\u202ea-b"]) == {"\u202ea_b": "\\u202ea_b", "\u202ea-b": "\\u202ea-b"}
 
 
 def test_a_file_that_goes_while_the_list_is_made_is_the_oldest(folder):

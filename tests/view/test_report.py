@@ -36,6 +36,13 @@ def test_a_spreadsheet_takes_nothing_for_a_formula():
     assert (row["group"], row["note"]) == ("'=1+1", "'@x")
 
 
+def test_rounds_show_what_acts_or_cannot_be_seen():
+    run = example()
+    run.header.group, run.records[0].note = "a\x00\u202eb", "two\nlines"
+    row = next(csv.DictReader(io.StringIO(rounds_csv(run))))
+    assert (row["group"], row["note"]) == ("a\\x00\\u202eb", "two\\nlines")
+
+
 @pytest.mark.parametrize("empty", [False, True])
 def test_statistics_are_those_of_the_summary(empty):
     run = make_run(Random(1), [] if empty else [(2, 3)] * 3)

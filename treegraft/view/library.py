@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from treegraft.analysis.text import visible
 from treegraft.home import recordings
 
 DEMOS = Path(__file__).parents[2] / "assets" / "demo"
@@ -30,8 +31,8 @@ def name_of(path: Path) -> str:
 
 
 def title_of(name: str) -> str:
-    """A trace's name as a title."""
-    words = name.replace("_", " ").replace("-", " ").strip()
+    """A trace's name as a title, with what acts or cannot be seen escaped."""
+    words = visible(name.replace("_", " ").replace("-", " ").strip())
     return words[:1].upper() + words[1:]
 
 
@@ -39,7 +40,7 @@ def titles_of(names: Iterable[str]) -> dict[str, str]:
     """A title for each name; those that would share one keep their names."""
     titles = {name: title_of(name) for name in names}
     count = Counter(titles.values())
-    return {name: title if count[title] == 1 else name for name, title in titles.items()}
+    return {name: title if count[title] == 1 else visible(name) for name, title in titles.items()}
 
 
 def changed_at(path: Path) -> float:
@@ -51,4 +52,14 @@ def changed_at(path: Path) -> float:
 
 
 def _traces_in(folder: Path) -> list[Path]:
-    return [path for ending in ENDINGS for path in folder.glob(f"*{ending}") if path.is_file()]
+    return [path for ending in ENDINGS for path in folder.glob(f"*{ending}")
+            if path.is_file() and _can_be_linked(path.name)]
+
+
+def _can_be_linked(name: str) -> bool:
+    """Whether a file's name is text; one of other bytes can stand in no address and on no page."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -32,8 +32,12 @@ BROKEN_ROUNDS = 20
 
 
 def rounds_csv(run: Run) -> str:
-    """One row a round, the columns of `trace.rounds_frame`, harmless to spreadsheets."""
-    return run.rounds_frame().map(harmless).to_csv(index=False)
+    """One row a round, the columns of `trace.rounds_frame`, texts escaped and harmless to spreadsheets."""
+    return run.rounds_frame().map(_plain).to_csv(index=False)
+
+
+def _plain(cell: object) -> object:
+    return harmless(visible(cell)) if isinstance(cell, str) else cell
 
 
 def statistics_json(run: Run) -> str:
