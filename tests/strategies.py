@@ -219,13 +219,19 @@ class Growing:
                 raised.add(node)
         nodes = list(range(old, len(self.token)))
         grafted = [node for node in nodes if self.origin[self.parent[node]] not in (-1, drafter)]
-        copied = {} if drafter else {"match": [self.random.randint(1, 5) for _ in nodes],
-                                     "source": [self.random.choice([None, 0, 2]) for _ in nodes], "stopped": [0]}
+        copied = {} if drafter else self.copied(len(nodes))
         self.kept.update(nodes)
         self.remember(Expand(
             layer=layer, drafter=drafter, parents=sorted({self.parent[node] for node in nodes} & set(range(old))),
             nodes=nodes, scores=self.score[old:], merged=sorted(merged), raised=sorted(raised),
             raised_scores=[self.score[node] for node in sorted(raised)], grafted=grafted, **copied))
+
+    def copied(self, count: int) -> dict[str, list[int | None]]:
+        """Matches and sources that lie in any text, the shortest of which has two tokens."""
+        match = [self.random.randint(1, 5) for _ in range(count)]
+        source = [self.random.choice([None, 0, 1]) for _ in range(count)]
+        within = [min(size, size if place is None else place) for size, place in zip(match, source, strict=True)]
+        return {"match": within, "source": source, "stopped": [0]}
 
     def child(self, parent: int, token: int) -> int | None:
         pairs = list(zip(self.parent, self.token, strict=True))

@@ -59,11 +59,19 @@ def test_probes_survive_a_round_trip(tmp_path, name):
     ({"drafter": 5}, "drafter"), ({"context": 2}, "context"), ({"parent": [-1, 0]}, "parent"),
     ({"parent": [-1, 0, 2]}, "parent"), ({"parent": [0, 0, 0]}, "parent"), ({"token": [7, 8, 8]}, "token"),
     ({"logprob": [None]}, "logprob"), ({"unreachable": [3]}, "unreachable"), ({"expanded": [0, 0]}, "expanded"),
+    ({"logprob": [None, 101, -9]}, "logprob"), ({"best_logprobs": [-5, 101, -1, -3]}, "best_logprobs"),
     ({"best": [1]}, "best"), ({"k": 3}, "best"), ({"token": [], "parent": [], "logprob": []}, "token")])
 def test_probes_that_do_not_add_up_are_refused(tmp_path, values, field):
     with pytest.raises(TraceError) as caught:
         write(tmp_path / "run.jsonl", changed(PROBE, **values))
     assert caught.value.field == field
+
+
+def test_reading_everything_checks_the_probes(tmp_path):
+    path = write(tmp_path / "run.jsonl", PROBE)
+    path.write_bytes(path.read_bytes().replace(b"[null,-5,-9]", b"[null,101,-9]"))
+    with pytest.raises(TraceError, match="line 3, field logprob: holds 101, which is no log-probability"):
+        treegraft.open(path).check()
 
 
 def round_of(*events) -> Round:
@@ -94,6 +102,8 @@ def test_the_stages_of_a_call_survive_and_rebuild_the_scores(tmp_path):
     ((COPY, changed(RESCORE, before=[-1]), GROW), "events[1].before"),
     ((COPY, changed(RESCORE, after=[]), GROW), "events[1].after"),
     ((COPY, changed(RESCORE, nodes=[2]), GROW), "events[1].nodes"),
+    ((COPY, changed(RESCORE, after=[101]), GROW), "events[1].after"),
+    ((COPY, changed(GROW, raised=[1], raised_scores=[101])), "events[1].raised_scores"),
     ((COPY, changed(RESCORE, drafter=7), GROW), "events[1].drafter"),
     ((COPY, changed(RESCORE, unreachable=[9]), GROW), "events[1].unreachable"),
     ((COPY, RESCORE, changed(RESELECT, after=[2]), GROW), "events[2].after"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from copy import deepcopy
 from pathlib import Path
 from random import Random
 
@@ -147,6 +148,16 @@ def test_a_last_line_without_newline_counts(path, lines):
     assert tt.open(save(path, lines, end="")).runs[0].end.reason == lines[-1]["reason"]
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark_is_passed_over(path, lines, run, packed):
+    marked = b"\xef\xbb\xbf" + save(path, lines).read_bytes()
+    path.write_bytes(zstandard.compress(marked) if packed else marked)
+    trace = tt.open(path)
+    trace.check()
+    assert [round.record for round in trace.rounds] == run.records
+    assert next(trace.records()) == run.header
+
+
 def test_blank_lines_are_passed_over_and_counted(path, lines):
     save(path, lines)
     path.write_text(path.read_text().replace("\n", "\n \r\n"))
@@ -225,6 +236,19 @@ def test_hostile_lines(path, lines, text):
     assert "line 6" in problem(path)
 
 
+@pytest.mark.parametrize(("line", "place", "field"), [
+    (0, '"temperature": ', "decoding"), (3, '"index": ', "index"), (3, '"index": 0, "zz": ', "zz"),
+    (8, '"new_tokens": ', "new_tokens")])
+def test_numbers_that_no_float_holds_are_named(path, lines, line, place, field):
+    lines[0]["decoding"]["temperature"] = 0.5
+    save(path, lines)
+    rows = path.read_text().splitlines()
+    start = rows[line].index(place.partition(",")[0])
+    rows[line] = f'{rows[line][:start]}{place}1e400, "yy": {rows[line][start:].partition(": ")[2]}'
+    path.write_text("\n".join(rows) + "\n")
+    assert f"line {line + 1}, field {field}: holds a number that is out of range; allowed: numbers up" in problem(path)
+
+
 WRONG_TYPES = [
     (3, "context", "many", "context"), (3, "root", -1, "root"), (3, "root", 2**31, "root"), (3, "root", 10**30, "root"),
     (3, "times", {"draft": -1}, "times[...]"), (3, "kv", {"x": 1}, "key in kv"), (3, "kv", {"9": 1}, "kv"),
@@ -290,6 +314,12 @@ def test_columns_of_different_length_are_found(path, lines, column):
     assert "line 4, field nodes." in problem(save(path, lines))
 
 
+CONTEXT = len(make_run(Random(5), []).header.prompt.tokens) + 1
+"""Tokens of the text when the first round begins."""
+
+POSITIVE = 101
+"""More than rounding can make of a log-probability of 0."""
+
 EVENTS = [
     ("expand", "nodes", lambda event: [node + 1 for node in event["nodes"]], "nodes"),
     ("expand", "scores", lambda event: [], "scores"),
@@ -298,6 +328,12 @@ EVENTS = [
     ("expand", "merged", lambda event: [900], "merged"),
     ("expand", "raised", lambda event: [0], "raised_scores"),
     ("expand", "match", lambda event: [1] * 99, "match"),
+    ("expand", "match", lambda event: event.update(source=[1] * len(event["nodes"])) or [10**9] * len(event["nodes"]),
+     "match"),
+    ("expand", "match", lambda event: event.update(source=[1] * len(event["nodes"])) or [2] * len(event["nodes"]),
+     "match"),
+    ("expand", "source", lambda event: [2**53] * len(event["nodes"]), "source"),
+    ("expand", "source", lambda event: [CONTEXT] * len(event["nodes"]), "source"),
     ("expand", "stopped", lambda event: [900], "stopped"),
     ("prune", "kept", lambda event: event["kept"][1:], "kept"),
     ("prune", "kept", lambda event: event["kept"][::-1], "kept"),
@@ -315,6 +351,12 @@ EVENTS = [
     ("accept", "bonus", lambda event: event["bonus"] + 1, "path"),
     ("accept", "discarded", lambda event: 50, "discarded"),
     ("accept", "tried", lambda event: [{"node": 900, "p": None, "accepted": False}], "tried[0]"),
+    ("expand", "scores", lambda event: [POSITIVE] * len(event["nodes"]), "scores"),
+    ("verify", "logprob", lambda event: [POSITIVE] * len(event["order"]), "logprob"),
+    ("verify", "walk", lambda event: [event["walk"][0] | {"logprobs": [POSITIVE] * 2}], "walk[0].logprobs"),
+    ("accept", "tried", lambda event: [event["tried"][0] | {"p": POSITIVE}], "tried[0].p"),
+    ("accept", "tried", lambda event: [event["tried"][0] | {"q": POSITIVE}], "tried[0].q"),
+    ("accept", "tried", lambda event: [event["tried"][0] | {"residual": [[3, POSITIVE]]}], "tried[0].residual"),
 ]
 
 
@@ -323,6 +365,19 @@ def test_wrong_event_is_found(path, lines, kind, name, change, field):
     place, event = first(lines, kind)
     event[name] = change(event)
     assert f"line 4, field {place if field else 'events'}{'.' if field else ''}{field}" in problem(save(path, lines))
+
+
+def test_positive_log_probabilities_of_root_and_prefill_are_refused(path, lines):
+    lines[3]["nodes"]["score"][0] = POSITIVE
+    assert f"line 4, field nodes.score: holds {POSITIVE}, which is no log-probability" in problem(save(path, lines))
+    lines[2]["logprobs"][-1] = POSITIVE
+    assert f"line 3, field logprobs: holds {POSITIVE}, which is no log-probability" in problem(save(path, lines))
+
+
+def test_log_probabilities_may_be_rounded_up(path, lines):
+    _, event = first(lines, "verify")
+    event["logprob"] = [POSITIVE - 1] * len(event["order"])
+    tt.open(save(path, lines)).check()
 
 
 def test_pruned_node_without_its_parent(path, lines):
@@ -353,8 +408,58 @@ def test_missing_round_is_found_by_the_text_too(path, lines):
     for place, line in enumerate(lines[5:8]):
         line["index"] = place + 1
     del lines[4]
-    with pytest.raises(TraceError, match="line 5, field root: does not go on"):
+    with pytest.raises(TraceError, match=r"line 5, field root: was .*; after the round before it, it is"):
         tt.open(save(path, lines)).runs[0].text  # noqa: B018
+
+
+def another_root(line):
+    line["root"] = line["nodes"]["token"][0] = line["root"] + 1
+
+
+CONTRADICTIONS = {
+    "line 6, field root: was": lambda lines: another_root(lines[5]),
+    "line 6, field context: was": lambda lines: lines[5].update(context=lines[5]["context"] + 5),
+    "line 6, field index: was 2, but the text ended": lambda lines: first(lines, "accept", 1)[1].update(discarded=1),
+    "line 4, field root: was": lambda lines: lines[2].update(root=lines[2]["root"] + 1),
+}
+
+
+@pytest.mark.parametrize("message", CONTRADICTIONS)
+@pytest.mark.parametrize("earlier", [[], [4], [1]])
+def test_a_round_that_contradicts_the_one_before_it_is_refused_wherever_it_is_asked_for(path, lines, message, earlier):
+    CONTRADICTIONS[message](lines)
+    said = problem(save(path, lines))
+    assert message in said
+    number = int(message[5]) - 4
+    for ask in (lambda trace: trace.rounds[number], lambda trace: trace.rounds[number:],
+                lambda trace: trace.runs[0].records[number - 5], lambda trace: trace.runs[0].text,
+                lambda trace: trace.nodes_frame()):
+        trace = tt.open(path)
+        for one in earlier:
+            trace.rounds[one]
+        with pytest.raises(TraceError) as raised:
+            ask(trace)
+        assert str(raised.value) == said
+
+
+def test_a_round_is_compared_with_one_that_holds_unknown_events(path, lines):
+    lines[4]["events"].insert(0, {"kind": "harden"})
+    another_root(lines[5])
+    with pytest.raises(TraceError, match="line 6, field root: was"):
+        tt.open(save(path, lines)).rounds[2]
+
+
+def test_a_round_after_a_damaged_one_can_be_read(path, lines, run):
+    lines[4]["events"] = 5
+    trace = tt.open(save(path, lines))
+    assert trace.rounds[2].record == run.records[2]
+    with pytest.raises(TraceError, match="line 5, field events"):
+        trace.rounds[1]
+
+
+def test_a_round_after_a_damaged_prefill_can_be_read(path, lines, run):
+    lines[2]["root"] = "x"
+    assert tt.open(save(path, lines)).rounds[0].record == run.records[0]
 
 
 @pytest.mark.parametrize(("name", "value"), [("path", [900]), ("discarded", 50)])
@@ -403,7 +508,7 @@ def test_a_changed_trace_is_refused_or_sound(tmp_path, seed):
         elif change < 0.4 and isinstance(container, list):
             container.insert(key, container[key])
         else:
-            container[key] = random.choice(ODD)
+            container[key] = deepcopy(random.choice(ODD))
     path = save(tmp_path / "changed.jsonl", lines)
     try:
         trace = tt.open(path)

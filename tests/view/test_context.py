@@ -41,6 +41,12 @@ def test_of_a_long_context_only_what_is_near_is_given():
     assert len(positions(context)) == AROUND + 1
 
 
+def test_the_size_of_the_context_costs_nothing():
+    run = example()
+    run.records[0].context = 2**53
+    assert positions(run_view(run)["context"]).keys() == {*range(AROUND + 1)} & {*range(3)}
+
+
 @given(runs(min_rounds=1, max_rounds=8), st.integers(0, 30), st.integers(0, 30))
 def test_tokens_by_position_are_those_of_prompt_and_text(run, first, count):
     tokens = [*run.header.prompt.tokens, *run.output]

@@ -31,13 +31,15 @@ from treegraft.trace.records import (
     Round,
     Verify,
 )
-from treegraft.trace.replay import outcome
+from treegraft.trace.replay import Outcome, outcome
 
 MAX_NODES = 8192
 """Nodes of one round: their ancestor mask takes the square of it in bytes."""
 MAX_EVENTS = 1024
 SLACK = 1e-6
 """What rounding may add to chances that sum to one."""
+LOG_SLACK = 100
+"""What rounding may add to the log-probability of a certain token, in 1e-5 nats."""
 
 
 def check_order(before: Collection[str], kind: str) -> None:
@@ -69,6 +71,7 @@ def check_header(header: Header) -> None:
 def check_prefill(prefill: Prefill, header: Header) -> None:
     size = prefill.k * len(header.prompt.tokens)
     aligned(size, "", tokens=prefill.tokens, logprobs=prefill.logprobs)
+    possible("", logprobs=prefill.logprobs)
     check_models(header, "forwards", [forward.model for forward in prefill.forwards])
 
 
@@ -89,7 +92,7 @@ def check_round(record: Round, header: Header) -> None:
     if drafted[-2:] != [Verify, Accept] or kinds.count(Verify) + kinds.count(Accept) != 2 or Learn in kinds[
             : kinds.index(Accept)]:
         fail("events", "must end with one verify, one accept, and what was learned from them")
-    Events(record.nodes, drafters).follow(record.events)
+    Events(record, drafters).follow(record.events)
 
 
 def check_follows(record: Round, before: Round | None, root: int | None) -> None:
@@ -97,14 +100,22 @@ def check_follows(record: Round, before: Round | None, root: int | None) -> None
     if before is None:
         if record.index != 0:
             fail("index", f"was {record.index}; the first round of a run is 0")
-        if root not in (None, record.root):
-            fail("root", f"was {record.root}; the prefill chose {root}")
+    elif record.index != before.index + 1:
+        fail("index", f"was {record.index}; after the round before it, it is {before.index + 1}")
+    check_start(record.index, record.root, record.context, before and outcome(before), root)
+
+
+def check_start(index: int, root: int, context: int, before: Outcome | None, chosen: int | None) -> None:
+    """Check where round `index` starts: where the round `before` it ended, or at the root that the prefill has
+    `chosen`. What is None is not known."""
+    if before is None:
+        if chosen not in (None, root):
+            fail("root", f"was {root}; the prefill chose {chosen}")
         return
-    done = outcome(before)
-    if done.taken < len(done.tokens):
-        fail("index", f"was {record.index}, but the text ended in the round before it")
-    for name, value, expected in (("index", record.index, before.index + 1), ("root", record.root, done.tokens[-1]),
-                                  ("context", record.context, before.context + len(done.tokens))):
+    if before.taken < len(before.tokens):
+        fail("index", f"was {index}, but the text ended in the round before it")
+    for name, value, expected in (("root", root, before.tokens[-1]),
+                                  ("context", context, before.context + len(before.tokens))):
         if value != expected:
             fail(name, f"was {value}; after the round before it, it is {expected}")
 
@@ -120,6 +131,7 @@ def check_probe(probe: Probe, header: Header) -> None:
     if not 0 < size <= MAX_NODES:
         fail("token", f"has {size} entries; allowed: 1 to {MAX_NODES}")
     aligned(size, "", parent=probe.parent, logprob=probe.logprob)
+    possible("", logprob=probe.logprob, best_logprobs=probe.best_logprobs)
     check_shape(probe.token, probe.parent, "")
     for name, ids in (("unreachable", probe.unreachable), ("expanded", probe.expanded)):
         if len(set(ids)) < len(ids) or max(ids, default=0) >= size:
@@ -151,6 +163,7 @@ def check_nodes(nodes: Nodes, root: int, drafters: set[int]) -> None:
     if not 0 < size <= MAX_NODES:
         fail("nodes.token", f"has {size} entries; allowed: 1 to {MAX_NODES}")
     aligned(size, "nodes.", parent=parent, origin=nodes.origin, score=nodes.score, proposers=nodes.proposers)
+    possible("nodes.", score=nodes.score[:1])  # the others are those of the events
     if nodes.token[0] != root:
         fail("root", f"was {root}; node 0 holds {nodes.token[0]}")
     if (parent[0], nodes.origin[0], nodes.proposers[0]) != (-1, -1, 0):
@@ -168,11 +181,11 @@ def check_nodes(nodes: Nodes, root: int, drafters: set[int]) -> None:
 class Events:
     """Follows the events of a round. `born` counts the nodes so far; `kept` are those not pruned."""
 
-    def __init__(self, nodes: Nodes, drafters: set[int]) -> None:
-        self.nodes, self.drafters = nodes, drafters
+    def __init__(self, record: Round, drafters: set[int]) -> None:
+        self.nodes, self.context, self.drafters = record.nodes, record.context, drafters
         self.born = 1
         self.kept = {0}
-        self.score = nodes.score[:1]
+        self.score = record.nodes.score[:1]
         self.target: dict[int, int] = {}
         self.place = ""
 
@@ -196,6 +209,8 @@ class Events:
             self.fail("drafter", f"was {event.drafter}; `nodes.origin` or the header say otherwise")
         aligned(size, self.place, scores=event.scores, match=event.match, source=event.source, rank=event.rank)
         aligned(len(event.raised), self.place, raised_scores=event.raised_scores)
+        possible(self.place, scores=event.scores, raised_scores=event.raised_scores)
+        self.copied(event)
         self.known(parents=event.parents, merged=event.merged, raised=event.raised, stopped=event.stopped)
         if not set(event.grafted) <= set(event.nodes):
             self.fail("grafted", "holds a node that is not among the new ones")
@@ -204,6 +219,18 @@ class Events:
         self.score += event.scores
         for node, score in zip(event.raised, event.raised_scores, strict=True):
             self.score[node] = score
+
+    def copied(self, event: Expand) -> None:
+        """Check that what was copied, and what matched before it, lie in the text."""
+        for place, source in enumerate(event.source or ()):
+            if source is None:
+                continue
+            if source >= self.context:
+                self.fail("source", f"was {source}; the text has {self.context} tokens, so that its last position is "
+                          f"{self.context - 1}")
+            if event.match and event.match[place] > source:
+                self.fail("match", f"was {event.match[place]} tokens before position {source}; there are {source} "
+                          "tokens before it")
 
     def known(self, **ids: Sequence[int] | None) -> None:
         """Check that nodes exist by now."""
@@ -224,6 +251,7 @@ class Events:
     def rescore(self, event: Rescore) -> None:
         self.of(event.drafter)
         aligned(len(event.nodes), self.place, before=event.before, after=event.after)
+        possible(self.place, after=event.after)
         self.known(nodes=event.nodes, unreachable=event.unreachable)
         if [self.score[node] for node in event.nodes] != event.before:
             self.fail("before", "differs from the scores that the events before it leave")
@@ -263,6 +291,7 @@ class Events:
 
     def verify(self, event: Verify) -> None:
         aligned(len(event.order), self.place, argmax=event.argmax, logprob=event.logprob)
+        possible(self.place, logprob=event.logprob)
         self.target = dict(zip(event.order, event.argmax, strict=True))
         if self.target.keys() != self.kept or len(self.target) < len(event.order):
             self.fail("order", "must hold each node that exists and was not pruned, once")
@@ -274,6 +303,7 @@ class Events:
         for row, walked in enumerate(event.walk):
             place = f"{self.place}walk[{row}]."
             aligned(len(walked.tokens), place, logprobs=walked.logprobs)
+            possible(place, logprobs=walked.logprobs)
             aligned(len(walked.children), place, ranks=walked.ranks)
             for child in walked.children:
                 if child not in self.kept or self.nodes.parent[child] != walked.node:
@@ -306,6 +336,7 @@ class Events:
                           "path and the verified nodes")
             if tried.u is not None and not 0 <= tried.u <= 1:
                 self.fail(place + ".u", f"was {tried.u}; allowed: 0 to 1")
+            possible(f"{self.place}{place}.", p=[tried.p], q=[tried.q], residual=[left for _, left in tried.residual])
             tokens = [token for token, _ in tried.residual]
             if len(set(tokens)) < len(tokens):
                 self.fail(place + ".residual", "repeats a token")
@@ -342,6 +373,14 @@ def aligned(size: int, place: str, **columns: Sequence[object] | None) -> None:
     for name, column in columns.items():
         if column is not None and len(column) != size:
             fail(place + name, f"has {len(column)} entries; {size} are needed")
+
+
+def possible(place: str, **columns: Sequence[int | None]) -> None:
+    """Check that columns of log-probabilities, or of sums of them, hold no chance above 1."""
+    for name, column in columns.items():
+        highest = max(filter(None, column), default=0)
+        if highest > LOG_SLACK:
+            fail(place + name, f"holds {highest}, which is no log-probability; allowed: numbers up to 0")
 
 
 def fail(field: str, problem: str) -> NoReturn:

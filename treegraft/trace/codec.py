@@ -45,6 +45,12 @@ class _Peek(msgspec.Struct):
     schema: int | None = None
 
 
+class _Start(msgspec.Struct, tag="prefill", tag_field="kind"):
+    """The part of a prefill that the first round goes on from."""
+
+    root: Id
+
+
 class _Tokens(msgspec.Struct):
     token: list[Id]
 
@@ -67,6 +73,8 @@ _TYPES: dict[str, type] = dict(zip(KINDS, (Header, Pieces, Prefill, Round, Probe
 _DECODERS = {kind: msgspec.json.Decoder(cls) for kind, cls in _TYPES.items()}
 _PEEK = msgspec.json.Decoder(_Peek)
 _SKETCH = msgspec.json.Decoder(_Sketch)
+_START = msgspec.json.Decoder(_Start)
+_PARTS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -84,7 +92,7 @@ def peek(line: bytes) -> _Peek:
 def decode(line: bytes, kind: str) -> Record:
     """The record of a line. Errors: `TraceError` with the field."""
     if kind not in _DECODERS:
-        fields = _plainly(msgspec.json.decode, line)
+        fields = _plainly(_untyped, line)
         _refuse_depth(fields)
         return Other(kind=kind, fields=fields)
     if b'"+' not in line:
@@ -94,7 +102,7 @@ def decode(line: bytes, kind: str) -> Record:
             pass  # unknown fields or a mistake: the thorough pass tells which
         except (msgspec.DecodeError, RecursionError):
             return _plainly(_DECODERS[kind].decode, line)
-    raw = _plainly(msgspec.json.decode, line)
+    raw = _plainly(_untyped, line)
     _visit(raw, _info(_TYPES[kind]), _set_aside)
     return _plainly(functools.partial(msgspec.convert, type=_TYPES[kind], str_keys=True), raw)
 
@@ -109,6 +117,14 @@ def outcome(line: bytes) -> Outcome | None:
         return None
     taken = len(tokens) - accept.discarded
     return Outcome(sketch.root, sketch.context, tokens, taken) if taken >= 0 else None
+
+
+def prefill_root(line: bytes) -> int | None:
+    """The root that the prefill on this line chose, or None if the line is damaged."""
+    try:
+        return _START.decode(line).root
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def encode(record: Record) -> bytes:
@@ -128,10 +144,26 @@ def encode(record: Record) -> bytes:
     return line
 
 
+def _untyped(line: bytes) -> Any:
+    """A line's JSON. Errors: `TraceError` with the field for a number that no float holds; msgspec's for the rest."""
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.ValidationError:
+        for name, part in _PARTS.decode(line).items():
+            try:
+                msgspec.json.decode(part)
+            except msgspec.ValidationError:
+                raise TraceError("holds a number that is out of range; allowed: numbers up to 1.8e308",
+                                 field=name) from None
+        raise
+
+
 def _plainly(read: Callable[[Any], Any], raw: Any) -> Any:
     """`read(raw)`, its errors as `TraceError`."""
     try:
         return read(raw)
+    except TraceError:
+        raise
     except RecursionError:
         raise TraceError("is nested too deeply to be a trace record") from None
     except msgspec.ValidationError as error:

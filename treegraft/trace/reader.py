@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "Trace", "TraceError", "TracedRound", "open"]
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 NO_TRACE = ("is not the header of a treegraft trace; give a .jsonl or .jsonl.zst file that `treegraft record` or "
             "treegraft.trace.Writer wrote")
 
@@ -146,23 +148,21 @@ class RecordedRun(Run):
 
     def all_records(self) -> Iterator[Record]:
         """Every record of the run, as it comes in the file."""
-        before: Round | None = None
-        root = self.prefill.root if self.prefill else None
-        number = 0
+        checks = {"pieces": piece_bytes, "prefill": lambda record: check.check_prefill(record, self.header),
+                  "probe": lambda record: check.check_probe(record, self.header)}
+        rounds = iter(self.records)
         for line, kind in sorted((line, kind) for kind, lines in self._index.lines.items() for line in lines):
-            if kind == "round":
-                record = self.records.read(number, before, root)
-                before, number = record, number + 1
-                yield record
-            else:
-                yield self._lines.decode(line, kind, piece_bytes if kind == "pieces" else lambda record: None)
+            also = checks.get(kind, lambda record: None)
+            yield next(rounds) if kind == "round" else self._lines.decode(line, kind, also)
 
 
 class RecordedRounds(Sequence[Round]):
-    """The rounds of a run, decoded and checked each time that one is asked for."""
+    """The rounds of a run, decoded and checked each time that one is asked for, also against the one before it."""
 
     def __init__(self, lines: Lines, index: RunIndex) -> None:
         self._lines, self._places, self._header = lines, index.lines["round"], index.header
+        self._prefill = index.lines["prefill"]
+        self._latest: tuple[int, Outcome] | None = None
 
     def __len__(self) -> int:
         return len(self._places)
@@ -174,26 +174,48 @@ class RecordedRounds(Sequence[Round]):
     def __getitem__(self, number: int | slice) -> Round | list[Round]:
         if isinstance(number, slice):
             return [self[one] for one in range(len(self))[number]]
-        return self._lines.decode(self._places[number], "round", functools.partial(self._check, number))
-
-    def read(self, number: int, before: Round | None, root: int | None) -> Round:
-        """Round `number`, checked against the one `before` it, or against the `root` that the prefill chose."""
-        def checks(record: Round) -> None:
-            self._check(number, record)
-            check.check_follows(record, before, root)
-        return self._lines.decode(self._places[number], "round", checks)
+        place = range(len(self))[number]
+        record = self._lines.decode(self._places[place], "round", functools.partial(self._check, place))
+        self._latest = place, replay.outcome(record)
+        return record
 
     def outcome(self, number: int, before: Outcome | None) -> Outcome:
         """What round `number` added to the text, from a quick look where that suffices."""
         line = self._places[number]
-        found = codec.outcome(self._lines.text_of(line)) or replay.outcome(self[number])
-        if before and (found.root, found.context) != (before.tokens[-1], before.context + len(before.tokens)):
-            raise TraceError("does not go on where the round before it ended; a line is missing or was changed",
-                             field="root", line=self._lines.numbers[line], path=self._lines.path)
+        found = codec.outcome(self._lines.text_of(line))
+        if found is None:
+            return replay.outcome(self[number])
+        try:
+            check.check_start(number, found.root, found.context, before, self._chosen(number))
+        except TraceError as error:
+            raise self._lines.damage(error, line) from None
         return found
 
+    def _chosen(self, number: int) -> int | None:
+        """The root of the first round as the prefill chose it."""
+        return codec.prefill_root(self._lines.text_of(self._prefill[0])) if number == 0 and self._prefill else None
+
+    def _before(self, number: int) -> Outcome | None:
+        """What the round before this one added to the text; None where it is damaged, and refused when asked for."""
+        latest, before = self._latest, number - 1
+        if number == 0:
+            return None
+        if latest and latest[0] == before:
+            return latest[1]
+        line = self._places[before]
+        if found := codec.outcome(self._lines.text_of(line)):
+            return found
+        try:
+            return replay.outcome(self._lines.decode(line, "round", functools.partial(self._check_alone, before)))
+        except TraceError:
+            return None
+
     def _check(self, number: int, record: Round) -> None:
-        if record.index != number % len(self):
+        self._check_alone(number, record)
+        check.check_start(number, record.root, record.context, self._before(number), self._chosen(number))
+
+    def _check_alone(self, number: int, record: Round) -> None:
+        if record.index != number:
             raise TraceError(f"was {record.index}; {number} is next: a line is missing or was changed", field="index")
         check.check_round(record, self._header)
         for _, event in record.unknown_events or []:
@@ -241,14 +263,20 @@ class Lines:
             also(record)
             return record
         except TraceError as error:
-            number = self.numbers[line]
-            advice = f"{error.problem}. The line is damaged; record again, or keep the {number - 1} lines before it"
-            raise TraceError(advice, field=error.field, line=number, path=self.path) from None
+            raise self.damage(error, line) from None
+
+    def damage(self, error: TraceError, line: int) -> TraceError:
+        """The error with its place and what to do."""
+        number = self.numbers[line]
+        advice = f"{error.problem}. The line is damaged; record again, or keep the {number - 1} lines before it"
+        return TraceError(advice, field=error.field, line=number, path=self.path)
 
     def scan(self) -> list[RunIndex]:
         """Find all lines and sort them by run and kind. Errors: `TraceError` where this is no trace."""
         runs: list[RunIndex] = []
         for number, (start, line, whole) in enumerate(self._split(), start=1):
+            if number == 1 and line.startswith(BYTE_ORDER_MARK):
+                start, line = start + len(BYTE_ORDER_MARK), line.removeprefix(BYTE_ORDER_MARK)
             if line and not line.isspace():
                 try:
                     self._add(runs, number, start, line, whole)

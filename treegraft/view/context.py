@@ -35,7 +35,7 @@ def context_view(run: Run, views: Sequence[dict[str, Any]]) -> dict[str, Any] | 
         return None
     known = range(views[-1]["context"])
     near = {place for source in sources for place in range(source - AROUND, source + AROUND + 1)}
-    wanted = known if len(known) <= WHOLE else sorted(near.intersection(known))[:MOST]
+    wanted = known if len(known) <= WHOLE else sorted(place for place in near if place in known)[:MOST]
     segments: list[list[int]] = []
     for place in wanted:
         if not segments or place != segments[-1][-1] + 1:

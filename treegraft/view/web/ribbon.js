@@ -50,8 +50,8 @@ class Ribbon {
   markSpan(round, node, nodes) {
     const [match, source] = round.copied[node];
     if (source === null || (nodes.has(round.parent[node]) && round.copied[round.parent[node]]?.[1] === source - 1)) return;
-    for (let place = source - match; place < source; place += 1) {
-      if (this.places.has(place)) this.light(this.places.get(place), "tg-matched");
+    for (let place = source - 1; place >= source - match && this.places.has(place); place -= 1) {
+      this.light(this.places.get(place), "tg-matched");
     }
   }
 
