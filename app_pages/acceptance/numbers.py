@@ -8,11 +8,13 @@ from app_pages.shared.charts import origin_badge
 from treegraft.analysis.metrics import DEFINITIONS, Summary
 from treegraft.view.acceptance_charts.say import count, percent
 
+ITSELF = "This recording is plain decoding itself, so there is nothing to measure it against."
 
-def numbers(counts: Summary) -> None:
+
+def numbers(counts: Summary, is_plain: bool) -> None:
     """The row on top: acceptance, speed, sizes. `counts` has rounds."""
     def show(title: str, value: str, meaning: str) -> None:
-        st.metric(title, value, help=DEFINITIONS[meaning], width=170)
+        st.metric(title, value, help=DEFINITIONS.get(meaning, meaning), width=170)
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
         show("Tau, with the bonus", f"{counts.tau:.2f}", "tau")
@@ -21,7 +23,10 @@ def numbers(counts: Summary) -> None:
         show("Rounds", f"{counts.rounds:,}", "rounds")
         show("Output tokens", f"{counts.tokens:,}", "tokens")
         show("Tokens/s", per_second(counts.speed.tokens_per_second), "tokens/s")
-        show("Against plain", "-" if counts.speedup is None else f"{counts.speedup:.2f}×", "speedup")
+        if is_plain:
+            show("Against plain", "-", ITSELF)
+        else:
+            show("Against plain", "-" if counts.speedup is None else f"{counts.speedup:.2f}×", "speedup")
     origin_badge("measured")
     for sentence in remarks(counts):
         st.text(sentence)

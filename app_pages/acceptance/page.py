@@ -8,6 +8,7 @@ from app_pages.acceptance.counted import counted
 from app_pages.acceptance.numbers import numbers
 from app_pages.acceptance.parts import elsewhere_part, length_part, origins_part, stops_part, time_part
 from app_pages.shared.recording import Opened, fragment, opened_recording, put_in_address, refuse
+from treegraft.policies.plain import Plain
 from treegraft.trace import TraceError
 
 PARTS = {"Length": length_part, "Where it stops": stops_part, "Who proposed it": origins_part, "Time": time_part,
@@ -35,7 +36,7 @@ def show(opened: Opened) -> None:
             "the text ended with the token that reading the prompt chose." if counts.tokens else
             "the recording ends before the first token was chosen.") + " Open another recording above.")
         return
-    numbers(counts)
+    numbers(counts, opened.run.header.policy.name == Plain.name)
     parts(opened, together)
 
 

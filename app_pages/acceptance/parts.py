@@ -37,8 +37,9 @@ def length_part(opened: Opened, together: bool) -> None:
         draw(length.draft_lengths(found, theme()), f"lengths {key_of(opened, together)}", opened)
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Along the text", help="Rounds by the place in the output where they start. The line is fitted to "
-                                            "all rounds by least squares. Rounds that the text's end cut are left out.")
+        st.subheader("Along the text", help="Rounds by the place in the output where they start. Where all rounds "
+                                            "together show a trend, a line is fitted to them by least squares. Rounds "
+                                            "that the text's end cut are left out.")
         if any(row.bonus for row in found.rounds):
             draw(length.positions(found, theme()), f"positions {key_of(opened, together)}", opened)
         else:

@@ -16,7 +16,7 @@ from treegraft.compare.report import conditions, difference_lines, flat, read_co
 from treegraft.compare.table import Comparison, Row
 from treegraft.public import shown
 from treegraft.sessions import is_public
-from treegraft.view import compare_charts
+from treegraft.view import compare_charts, compare_words
 from treegraft.view.charts import Figure, Theme
 from treegraft.view.comparisons import comparisons
 from treegraft.view.library import title_of
@@ -33,9 +33,9 @@ COLUMNS = {
     "node_yield": ("node yield", "Accepted / verified nodes.", "percent"),
     "draft_forwards": ("draft forwards", "Forwards of all drafters a round.", "%.2f"),
     "tokens_per_second": ("tokens/s", "New tokens over time, reading the prompt included.", "%.1f"),
-    "over_plain_median": ("x plain", "Tokens/s over those of plain decoding of the same prompt; median.", "%.2f"),
-    "over_plain_low": ("x plain, low", "Lower quartile over the prompts.", "%.2f"),
-    "over_plain_high": ("x plain, high", "Upper quartile over the prompts.", "%.2f"),
+    "over_plain_median": ("against plain", "Tokens/s, in times plain decoding of the same prompt; median.", "%.2f"),
+    "over_plain_low": ("lower quartile", "Against plain, the lower quartile over the prompts.", "%.2f"),
+    "over_plain_high": ("upper quartile", "Against plain, the upper quartile over the prompts.", "%.2f"),
     "same": ("same text", "Answers that equal those of plain decoding.", None),
     "near_ties": ("near ties", "Answers that differ where rounding decides.", None),
     "differing": ("differ", "Answers that differ otherwise.", None),
@@ -118,7 +118,7 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
 def show_table(rows: Sequence[Row]) -> None:
     made = {name: st.column_config.NumberColumn(title, help=text, format=form)
             for name, (title, text, form) in COLUMNS.items() if name != "policy"}
-    made["policy"] = st.column_config.TextColumn("policy", help=COLUMNS["policy"][1], width="medium")
+    made["policy"] = st.column_config.TextColumn("policy", help=COLUMNS["policy"][1])
     st.dataframe(frame(rows), hide_index=True, column_config=made)
 
 
@@ -132,20 +132,19 @@ def show_charts(found: Comparison, rows: Sequence[Row], table: pd.DataFrame) -> 
     """Speed, tau and time by policy, then speed by category."""
     drawn = [row for row in rows if row.over_plain]
     if drawn:
-        best = max(drawn, key=lambda row: row.over_plain.median)
-        reading = f"{best.policy} is the fastest: {best.over_plain.median:.2f} times as fast as plain decoding."
-        part("Speed over plain decoding", compare_charts.speed_chart, rows, reading, table)
+        part("Against plain", compare_charts.speed_chart, rows, compare_words.speed_reading(drawn), table)
     drafted = [row for row in rows if row.tau]
     if drafted:
         best = max(drafted, key=lambda row: row.tau)
         part("Tokens a round", compare_charts.tau_chart, rows,
              f"{best.policy} adds most tokens a round: {best.tau:.2f}.", table)
-    if any(row.phases for row in rows):
-        part("Time of a round", compare_charts.time_chart, rows, "Where the time of a round goes, by phase.", table)
+    timed = [row for row in rows if row.phases]
+    if timed:
+        part("Time of a round", compare_charts.time_chart, rows, compare_words.time_reading(timed), table)
     if found.categories:
-        st.subheader("Speed by category")
+        st.subheader("Against plain, by category")
         chart(compare_charts.map_chart(found, theme()), key="comparison map", table=frame(found.rows),
-              reading="Tokens/s over plain decoding, the median of each category.")
+              reading=compare_words.map_reading([row for row in found.rows if row.category is not None]))
 
 
 def part(title: str, draw: Callable[[Sequence[Row], Theme], Figure], rows: Sequence[Row], reading: str,

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from app_pages.record.words import plain
 from app_pages.shared.charts import MEANINGS, origin_badge
 from app_pages.shared.recording import Opened
 from app_pages.what_if.replays import Replays
@@ -16,22 +17,26 @@ from treegraft.analysis.metrics import DEFINITIONS, Summary, summary
 from treegraft.analysis.whatif import Replay
 from treegraft.analysis.whatif_numbers import Number, numbers
 from treegraft.trace import Run
+from treegraft.view.scheduler_words import number
 
-SHOWN = ("tau", "tokens/s", "speed over plain decoding", "draft forwards a round", "rounds")
+SHOWN = ("tau", "tokens/s", "against plain", "draft forwards a round", "rounds")
 """Those that stand on top; the table has all."""
 
 COSTS = ("rounds", "draft forwards a round")
 """A smaller number of these is not worse, so its colour says nothing."""
 
 HELP = {
-    "tokens/s": "From the measured cost of single forwards and the host's median time of a round; the reading of the "
-                "prompt is left out, also where it is measured. The difference is that of two estimates.",
-    "speed over plain decoding": "Estimated: against one forward of the target over one token for each token. "
-                                 "Measured: against plain decoding of the same prompt, where that was run.",
+    "tokens/s": "From the measured cost of single forwards and the host's median time of a round; reading the prompt "
+                "is left out. The difference is that of two estimates.",
+    "against plain": "Times plain decoding. Estimated: one forward of the target over one token for each token. "
+                     "Measured: plain decoding of the same prompt, where that was run.",
     "draft forwards a round": "Forwards of drafters that run a model.",
     "calls": "Layers in which the strong drafter was called.",
     "verified nodes": DEFINITIONS["drafted"],
 }
+
+PROMPT_LEFT_OUT = ("Reading the prompt is left out of all tokens/s here, also of the recording's: they differ from "
+                   "those on the Acceptance and Compare pages, which include it.")
 
 
 @st.cache_data(max_entries=8)
@@ -40,13 +45,11 @@ def summary_of(_run: Run, key: str) -> Summary:
 
 
 def show_numbers(opened: Opened, found: Replays, changed: Mapping[str, Any], profile: CostProfile) -> bool:
-    """The numbers under the changed settings; False, with the reason, where they cannot be known."""
+    """The numbers under the changed settings; False, with the reason and the way out, where they cannot be known."""
     with st.spinner("Replaying …"):
         after = found.under(changed)
     if not isinstance(after, Replay):
-        st.warning("These settings cannot be replayed, so their numbers cannot be known from this recording.")
-        st.text(f"The reason: {after}.")
-        st.text("Run them for real below, or record with larger settings and --level dense.")
+        st.warning(plain(f"These settings cannot be replayed: {after}."))
         return False
     made = numbers(found.whatif, summary_of(opened.run, opened.key), found.under({}), after, profile)
     with st.container(horizontal=True, gap="medium"):
@@ -58,8 +61,11 @@ def show_numbers(opened: Opened, found: Replays, changed: Mapping[str, Any], pro
                           delta_color="normal" if one.difference and one.name not in COSTS else "off",
                           help=HELP.get(one.name) or DEFINITIONS.get(one.name))
                 origin_badge(one.origin)
+    if found.inexact:
+        st.caption(plain(found.inexact))
     with st.expander("All numbers, beside the recording's own"):
         st.dataframe(table(made), hide_index=True)
+        st.caption(PROMPT_LEFT_OUT)
         st.caption(" ".join(f"**{name.capitalize()}:** {words}" for name, words in MEANINGS.items()))
     return True
 
@@ -72,5 +78,5 @@ def table(made: list[Number]) -> pd.DataFrame:
     return pd.DataFrame([{
         "": one.name, "recording (measured)": text_of(one.measured, one.digits),
         "recorded settings, replayed": text_of(one.before, one.digits), "new settings": text_of(one.after, one.digits),
-        "difference": "" if one.difference is None else f"{one.difference:+,.{one.digits}f}",
+        "difference": "" if one.difference is None else number(one.difference, f"+,.{one.digits}f"),
         "the replays are": one.origin} for one in made])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -16,13 +17,20 @@ from treegraft.analysis.whatif import Replay, WhatIf, change
 from treegraft.settings import SettingError
 from treegraft.trace import Run
 
+ADVICE = re.compile(r"[:;] record .*")
+"""How a reason ends. It speaks of the recorded settings, and recording those again need not help with others."""
+
+TO_KNOW = "; to know their numbers, run them for real below"
+
 
 @dataclass(frozen=True)
 class Replays:
-    """What can be replayed of a run, or the `problem` why nothing can. `done` remembers what was asked before."""
+    """What can be replayed of a run, or the `problem` why nothing can; `inexact` says why counts are estimates, where
+    they are. `done` remembers what was asked before."""
 
     whatif: WhatIf | None
     problem: str = ""
+    inexact: str = ""
     lock: Lock = field(default_factory=Lock, repr=False)
     done: dict[tuple, Replay | str] = field(default_factory=dict, repr=False)
 
@@ -33,8 +41,10 @@ class Replays:
             if key not in self.done:
                 try:
                     self.done[key] = self.whatif.replay(change(self.whatif.policy, **settings))
-                except (NotRecorded, SettingError) as error:
-                    self.done[key] = visible(str(error))
+                except NotRecorded as error:
+                    self.done[key] = visible(ADVICE.sub("", str(error))) + TO_KNOW
+                except SettingError as error:
+                    self.done[key] = visible(str(error)).rstrip(".")
             return self.done[key]
 
 
@@ -45,8 +55,7 @@ def replays(opened: Opened) -> Replays:
 @st.cache_resource(max_entries=4, show_spinner="Getting ready to replay …")
 def replays_of(_run: Run, key: str) -> Replays:
     try:
-        found = Replays(WhatIf(_run))
+        whatif = WhatIf(_run)
+        return Replays(whatif, inexact=whatif.inexact)
     except NotRecorded as error:
         return Replays(None, visible(str(error)))
-    first = found.under({})
-    return found if isinstance(first, Replay) else Replays(None, first)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treegraft.analysis.reached import NodeRow, RoundRow
 from treegraft.analysis.reliability import FEWEST, reliability
-from treegraft.analysis.trend import trend
+from treegraft.analysis.trend import student, trend
 
 
 def node(q: float | None, accepted: bool, place: int = 0, origin: str = "lm") -> NodeRow:
@@ -75,6 +75,19 @@ def test_noise_is_level():
     found = trend([row(place, random.randint(0, 4)) for place in range(200)])
     assert found.verdict == "level"
     assert abs(found.slope) < 2.6 * found.error
+
+
+@pytest.mark.parametrize(("freedom", "known"), [(6, 3.707), (11, 3.106), (30, 2.750), (1000, 2.581)])
+def test_student_s_t_is_that_of_the_tables(freedom, known):
+    assert student(freedom) == pytest.approx(known, abs=0.02)
+
+
+def test_the_range_of_slopes_is_what_the_verdict_goes_by():
+    random = Random(5)
+    for _ in range(200):
+        found = trend([row(place, random.randint(0, 4)) for place in range(random.randint(8, 30))])
+        assert found.low < found.slope < found.high
+        assert (found.verdict == "level") == (found.low <= 0 <= found.high)
 
 
 def test_too_few_rounds_and_cut_ones():

@@ -123,10 +123,20 @@ def test_what_was_not_recorded_is_said():
     dense = recorded(["lookup", "strong"], PROMPTS[0], change(POLICY, schedule="1"), level="dense").run
     with pytest.raises(NotRecorded, match="--level exhaustive"):
         WhatIf(dense).replay(change(POLICY, schedule="always"))
-    with pytest.raises(NotRecorded, match="wider settings"):
+    with pytest.raises(NotRecorded, match="these settings or larger ones and --level dense"):
         WhatIf(dense).replay(change(POLICY, schedule="1", top_k=5))
     with pytest.raises(NotRecorded, match="no scheduler"):
         WhatIf(dense).replay(change(POLICY, schedule="scheduler"))
+
+
+@pytest.mark.parametrize("settings", [{"depth": 4}, {"top_k": 3}])
+def test_the_way_out_of_what_was_not_recorded_is_one(settings):
+    """A policy without a scheduler has no calls to choose, so that another level gives the same refusal."""
+    small = Eagle2(budget=30, top_k=2, depth=2)
+    with pytest.raises(NotRecorded, match=r": record with these settings or larger ones and --level dense"):
+        WhatIf(recorded(["eagle3"], PROMPTS[0], small, level="dense").run).replay(change(small, **settings))
+    assert WhatIf(recorded(["eagle3"], PROMPTS[0], change(small, **settings), level="dense").run).replay(
+        change(small, **settings)).rounds
 
 
 def test_policies_that_this_version_does_not_have(run):

@@ -126,6 +126,11 @@ def test_readings_hold_no_markup(folder):
     assert not any("**bold**" in text.value or "[link](x)" in text.value for text in app.markdown)
 
 
+def test_plain_decoding_is_not_measured_against_itself():
+    assert numbers(opened(trace="plain"))["Against plain"] == "-"
+    assert numbers(opened(trace="chain"))["Against plain"].endswith("×")
+
+
 def test_choosing_a_bar_offers_its_rounds(folder):
     run = make_run(Random(6), [(3, 5)] * 6)
     write_runs(folder / "mine.jsonl", run)

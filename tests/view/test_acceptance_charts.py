@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from tests.analysis.test_metrics import by_hand
 from tests.strategies import make_run
 from treegraft.analysis.aliases import aliases
-from treegraft.analysis.reached import Judged, NodeRow, judged
+from treegraft.analysis.metrics import Depth
+from treegraft.analysis.reached import Judged, NodeRow, RoundRow, judged
 from treegraft.analysis.reliability import reliability
-from treegraft.analysis.token_kinds import by_kind
+from treegraft.analysis.token_kinds import KindRow, by_kind
 from treegraft.trace.records import End
 from treegraft.view.acceptance_charts import elsewhere, length, origins, stops, time
 from treegraft.view.charts import Chart
@@ -73,6 +76,53 @@ def test_depths_show_both_acceptances_with_their_denominators(found):
         stopped = made.rounds.get(f"Stopped at depth {row.depth}", [])
         assert len(made.rounds.get(f"At least {row.depth} accepted", [])) == row.accepted
         assert len(stopped) == row.reached - row.accepted
+
+
+def test_draft_lengths_stand_side_by_side_whatever_lies_between():
+    figure = length.draft_lengths(judged([make_run(Random(2), [(1, 1), (5, 5)])]), "light").figure
+    assert figure.layout.xaxis.type == "category"
+    assert all(isinstance(depth, str) for trace in figure.data for depth in trace.x)
+
+
+def round_row(position: int, accepted: int) -> RoundRow:
+    return RoundRow(place=(0, position), position=position, turn=0, accepted=accepted, length=9, drafted=9, times={},
+                    bonus=(1, 2))
+
+
+def test_a_line_is_drawn_where_there_is_a_trend():
+    def along(accepted) -> Chart:
+        rows = [round_row(3 * place, accepted(place)) for place in range(30)]
+        return length.positions(Judged(judged([]).summary, rows), "light")
+
+    falling, noisy = along(lambda place: 100 - 2 * place), along(Random(3).sample(range(30), 30).__getitem__)
+    assert len(falling.figure.data) == 2
+    assert "falls along the text: −66.67 accepted a round per 100 tokens" in falling.reading
+    assert len(noisy.figure.data) == 1
+    low, high = re.search(r"99% range (\S+) to (\S+), with 0 in it\.$", noisy.reading).groups()
+    assert low.startswith("−")
+    assert high.startswith("+")
+
+
+def depth_row(depth: int, accepted: int, proposed: int) -> Depth:
+    return Depth(depth, accepted, reached=13, proposed=proposed, rounds=13)
+
+
+def test_a_depth_that_not_every_round_drafted_is_told():
+    summary = SimpleNamespace(depths=[depth_row(1, 9, 13), depth_row(2, 8, 12), depth_row(3, 4, 10)])
+    reading = stops.depths(Judged(summary), "light").reading
+    assert "From depth 2 on not every round had a draft (12 of 13 had one at depth 2)" in reading
+
+
+def kind_row(kind: str, accepted: int, wanted: int) -> KindRow:
+    return KindRow(kind, accepted, 3, wanted, [], [])
+
+
+def test_kinds_that_share_the_best_place_are_all_named_and_small_ones_left_out():
+    rows = [kind_row("digit", 1, 1), kind_row("punctuation", 4, 5), kind_row("code", 8, 10), kind_row("other", 1, 5)]
+    assert stops.token_kinds(rows, "light").reading.endswith(
+        "drafts found most of kind punctuation (80% of 5) and code (80% of 10), least of kind other (20% of 5). Kinds "
+        "with fewer than 5 tokens are left out here.")
+    assert stops.token_kinds(rows[1:3], "light").reading.endswith("drafts found 80% of each kind.")
 
 
 def test_draft_lengths_and_drafters_add_up(found):

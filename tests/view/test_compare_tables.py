@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -11,11 +12,13 @@ from tests.strategies import make_run
 from treegraft.analysis.align import Parting, Progress, stretches, writers
 from treegraft.analysis.metrics import summary
 from treegraft.compare.report import read_comparison
+from treegraft.compare.table import Row
 from treegraft.view.compare_charts import growth_chart, map_chart, speed_chart, tau_chart, time_chart
 from treegraft.view.compare_tables import differing, numbers, settings, stretch_table
-from treegraft.view.compare_words import VERDICTS, parting_lines
+from treegraft.view.compare_words import VERDICTS, map_reading, parting_lines, speed_reading, time_reading
 from treegraft.view.comparisons import comparisons
 from treegraft.view.library import DEMOS
+from treegraft.view.palette import PAGE
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +83,42 @@ def test_the_bundled_comparison_is_drawn_as_it_says():
     cells = map_chart(found, "light").data[0]
     row = next(one for one in found.of_category("code") if one.policy == "chain@eagle3")
     assert cells.z[list(cells.y).index("chain@eagle3")][list(cells.x).index("code")] == row.over_plain.median
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Row]:
+    return {row.policy: row for row in read_comparison(comparisons()["demo"]).total if row.over_plain}
+
+
+def faster(row: Row, times: float) -> Row:
+    return replace(row, over_plain=replace(row.over_plain, median=times))
+
+
+def test_a_policy_that_is_slower_than_plain_decoding_is_not_called_the_fastest(measured):
+    chain, lookup = measured["chain@eagle3"], measured["lookup"]
+    assert speed_reading([faster(chain, 0.8), faster(lookup, 0.5)]) == (
+        "None is as fast as plain decoding. chain@eagle3 comes closest: 0.80 times plain decoding.")
+    assert speed_reading([faster(chain, 0.8), faster(lookup, 1.5)]) == (
+        "lookup is the fastest: 1.50 times plain decoding.")
+
+
+def test_the_longest_phase_is_named(measured):
+    chain, lookup = measured["chain@eagle3"], measured["lookup"]
+    assert time_reading([chain, lookup]) == "The phase that takes most of a round is verify, under every policy."
+    drafting = replace(chain, phases={"draft": 9.0, "verify": 1.0})
+    assert time_reading([drafting, lookup, lookup]) == (
+        "The phase that takes most of a round, of 3 policies: verify under 2, draft under 1.")
+
+
+def test_the_best_category_is_named(measured):
+    rows = [replace(faster(row, times), category=category) for row, times, category in zip(
+        measured.values(), (0.5, 0.7, 0.6), ("code", "prose", ""), strict=False)]
+    assert map_reading(rows) == (
+        f"The median of each category. The highest is 0.70 times plain decoding, with {rows[1].policy} on prose.")
+    assert map_reading([replace(rows[0], over_plain=None)]) == "No category was measured against plain decoding."
+
+
+def test_no_line_runs_through_the_names_and_values_above_the_bars(measured):
+    for theme in ("light", "dark"):
+        names = speed_chart(list(measured.values()), theme).layout.annotations
+        assert [name.bgcolor for name in names] == [PAGE[theme]] * len(measured)

@@ -19,6 +19,10 @@ from treegraft.drafters.base import (
 from treegraft.trace.records import DrafterInfo, Probe
 from treegraft.tree import ROOT, DraftTree
 
+OTHER_SETTINGS = ("record with these settings or larger ones and --level dense; for other calls of the strong drafter, "
+                  "with --level exhaustive")
+"""What makes a trace hold what a dense one lacks."""
+
 
 class NotRecorded(LookupError):
     """A replay asked for something that the trace does not hold; the text says what, and how to record it."""
@@ -90,8 +94,8 @@ class RecordedDrafter(ScoringDrafter):
         rows = [here.row.get(place, -1) for place in self._places_of(tree, nodes)]
         if min(rows) < 0 or k > here.k:
             wanted = f"more than {here.k} next tokens" if k > here.k > 0 else "the proposals in some branch"
-            raise NotRecorded(f"the trace lacks {wanted} of {self.label} behind {tree.context} tokens: record with "
-                              "wider settings, or with --level exhaustive")
+            raise NotRecorded(f"the trace lacks {wanted} of {self.label} behind {tree.context} tokens: "
+                              f"{OTHER_SETTINGS}")
         return here.best[rows, :k], here.best_logprobs[rows, :k]
 
     def judge(self, tree: DraftTree, nodes: np.ndarray, ahead: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +106,7 @@ class RecordedDrafter(ScoringDrafter):
         logprob = self._here.logprob[places]
         if (logprob > 0).any():
             raise NotRecorded(f"the trace lacks the score of some token under {self.label} behind {tree.context} "
-                              "tokens: record with --level exhaustive")
+                              f"tokens: {OTHER_SETTINGS}")
         return logprob, self._here.unreachable[places]
 
     def _places_of(self, tree: DraftTree, nodes: np.ndarray) -> list[int]:
@@ -114,7 +118,7 @@ class RecordedDrafter(ScoringDrafter):
         places = [known[node] for node in nodes.tolist()]
         if min(places, default=0) < 0:
             raise NotRecorded(f"a branch of the tree behind {tree.context} tokens was not shown to {self.label}: "
-                              "record with --level exhaustive")
+                              f"{OTHER_SETTINGS}")
         return places
 
     def _read(self, tree: DraftTree, nodes: np.ndarray) -> None:

@@ -20,6 +20,9 @@ from treegraft.trace.runs import Run
 STEPS = 9
 """Values of a range whose number is not given."""
 
+DIGITS = 4
+"""Decimals of values that are tried in the middle between others."""
+
 MOST = 1000
 """Combinations in one sweep."""
 
@@ -124,6 +127,15 @@ def values_of(text: str, setting: Setting) -> list[Any]:
                            "more steps, e.g. 8..64:8.")
     spaced = [low + (high - low) * step / (steps - 1) for step in range(steps)]
     return list(dict.fromkeys(round(one) for one in spaced)) if setting.type is int else spaced
+
+
+def halve(low: Any, high: Any, kind: type, step: float, reaches: Callable[[Any], bool]) -> Any:
+    """Try values between `low`, which does not reach something, and `high`, which does, each time in the middle, until
+    the two are a `step` apart; the smallest value found that reaches it."""
+    while high - low > step:
+        middle = (low + high) // 2 if kind is int else round((low + high) / 2, DIGITS)
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
 
 
 def setting_of(policy: Policy, name: str) -> Setting:

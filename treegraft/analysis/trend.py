@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import NormalDist
 
 import numpy as np
 
@@ -15,8 +16,9 @@ PARTS = 8
 FEWEST = 8
 """Rounds from which a slope is fitted."""
 
-CLEAR = 2.6
-"""Standard errors that a slope must be away from 0: chance alone gets so far about once in a hundred runs."""
+CERTAIN = 0.99
+"""A slope is told where the range that holds the true one with this chance lies on one side of 0: where there is none,
+about one text in a hundred seems to have one."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +44,35 @@ class Trend:
     start: float | None = None
 
     @property
+    def reach(self) -> float | None:
+        """How far the range of slopes goes to both sides of `slope`."""
+        return None if self.error is None else student(self.rounds - 2) * self.error
+
+    @property
+    def low(self) -> float | None:
+        return None if self.reach is None else self.slope - self.reach
+
+    @property
+    def high(self) -> float | None:
+        return None if self.reach is None else self.slope + self.reach
+
+    @property
     def verdict(self) -> str:
         """falls, rises or level; unknown where no slope was fitted."""
-        if self.slope is None or self.error is None:
+        if self.reach is None:
             return "unknown"
-        if abs(self.slope) <= CLEAR * self.error:
+        if self.low <= 0 <= self.high:
             return "level"
         return "falls" if self.slope < 0 else "rises"
+
+
+def student(freedom: int) -> float:
+    """Student's t that is exceeded to both sides with a chance of 1 - `CERTAIN`, by the first terms of its series in
+    1 / freedom; from 6 degrees of freedom on the error is below 0.02."""
+    z = NormalDist().inv_cdf((1 + CERTAIN) / 2)
+    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+             (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return sum(term / freedom**power for power, term in enumerate(terms))
 
 
 def trend(rounds: Sequence[RoundRow], parts: int = PARTS) -> Trend:

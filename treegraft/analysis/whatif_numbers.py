@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from treegraft.analysis.cost_profile import CostProfile, milliseconds, plain_milliseconds
 from treegraft.analysis.metrics import Summary
-from treegraft.analysis.whatif import Replay, WhatIf
-
-Origin = Literal["measured", "replayed exactly", "estimated"]
+from treegraft.analysis.whatif import Origin, Replay, WhatIf
+from treegraft.policies.plain import Plain
 
 
 @dataclass(frozen=True)
 class Number:
     """One quantity: in the recording, replayed under the recorded settings, and under the new ones. Counts of the two
-    replays are exact, their speeds estimated under the same costs, so that they can be compared."""
+    replays are what `WhatIf.counted` says, their speeds estimated under the same costs, so that they can be
+    compared."""
 
     name: str
     measured: float | None
@@ -30,7 +29,8 @@ class Number:
 
 
 def numbers(whatif: WhatIf, counts: Summary, before: Replay, after: Replay, profile: CostProfile) -> list[Number]:
-    """The numbers of a replay beside those of the recorded settings and of the recording itself (`counts`)."""
+    """The numbers of a replay beside those of the recorded settings and of the recording itself (`counts`). Plain
+    decoding is not measured against itself."""
     rounds = max(1, counts.rounds)
     drafts = sum(model.forwards for model in counts.models if model.name != "target")
     rates = [tokens_per_second(whatif, replay, profile) for replay in (before, after)]
@@ -38,18 +38,19 @@ def numbers(whatif: WhatIf, counts: Summary, before: Replay, after: Replay, prof
     ratios = [rate * plain / 1000 / max(1, len(whatif.output) - 1) if rate and plain else None for rate in rates]
 
     def count(name: str, measured: float, of: str, digits: int = 0) -> Number:
-        return Number(name, measured, getattr(before, of), getattr(after, of), "replayed exactly", digits)
+        return Number(name, measured, getattr(before, of), getattr(after, of), whatif.counted, digits)
 
+    against_plain = Number("against plain", counts.speedup, *ratios, "estimated")
     return [
         count("tau", counts.tau, "tau", 2),
         Number("tokens/s", decode_speed(whatif, counts), *rates, "estimated"),
-        Number("speed over plain decoding", counts.speedup, *ratios, "estimated"),
-        Number("rounds", counts.rounds, len(before.rounds), len(after.rounds), "replayed exactly", 0),
+        *([] if whatif.policy.name == Plain.name else [against_plain]),
+        Number("rounds", counts.rounds, len(before.rounds), len(after.rounds), whatif.counted, 0),
         count("verified nodes", counts.drafted, "nodes"),
         count("draft forwards", drafts, "draft_forwards"),
         Number("draft forwards a round", drafts / rounds, before.draft_forwards / max(1, len(before.rounds)),
-               after.draft_forwards / max(1, len(after.rounds)), "replayed exactly"),
-        Number("calls", calls_of(whatif), before.calls, after.calls, "replayed exactly", 0),
+               after.draft_forwards / max(1, len(after.rounds)), whatif.counted),
+        Number("calls", calls_of(whatif), before.calls, after.calls, whatif.counted, 0),
     ]
 
 

@@ -18,7 +18,8 @@ BAR, AROUND = 42, 110
 """Height of a bar with its name, and of all around the bars, in pixels."""
 
 NAME_ABOVE = 17
-"""Pixels from the middle of a bar up to its name: names beside the bars would leave a phone no room for these."""
+"""Pixels from the middle of a bar up to its name: names beside the bars would leave a phone no room for these. Behind
+a name the page's colour hides the lines of the chart."""
 
 
 def growth_chart(found: Sequence[Progress], titles: Sequence[str], theme: Theme, against: str) -> go.Figure:
@@ -54,7 +55,8 @@ def bars(rows: Sequence[Row], figure: go.Figure, theme: Theme, x: str, values: S
     for policy, value in zip_longest(policies, values, fillvalue=""):
         title = f"{policy}  <b>{value}</b>" if value else policy
         figure.add_annotation(text=title, xref="paper", x=0, xanchor="left", y=policy, yanchor="middle",
-                              yshift=NAME_ABOVE, showarrow=False, font={"size": 12, "color": COLORS[theme]["ink"]})
+                              yshift=NAME_ABOVE, showarrow=False, font={"size": 12, "color": COLORS[theme]["ink"]},
+                              bgcolor=PAGE[theme], borderpad=0)
     styled(figure, theme, x=x, y="", height=AROUND + BAR * len(rows))
     figure.update_yaxes(autorange="reversed", categoryorder="array", categoryarray=policies, showticklabels=False,
                         showgrid=False)
@@ -71,7 +73,7 @@ def speed_chart(rows: Sequence[Row], theme: Theme) -> go.Figure:
         error_x={"type": "data", "symmetric": False, "array": [one.high - one.median for one in ratios],
                  "arrayminus": [one.median - one.low for one in ratios], "color": COLORS[theme]["ink"]}))
     figure.add_vline(1, line={"color": COLORS[theme]["ink"], "dash": "dot"})
-    return bars(found, figure, theme, "Tokens/s over plain decoding", [f"{one.median:.2f}" for one in ratios])
+    return bars(found, figure, theme, "Times plain decoding", [f"{one.median:.2f}" for one in ratios])
 
 
 def tau_chart(rows: Sequence[Row], theme: Theme) -> go.Figure:

@@ -1,11 +1,15 @@
-"""What the Compare page says about two texts that part."""
+"""What the Compare page says about two texts that part, and about policies on many prompts."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from treegraft.analysis.align import Parting
 from treegraft.analysis.text import visible
+from treegraft.compare.table import Row
 from treegraft.trace.runs import Run
-from treegraft.view.labels import label
+from treegraft.view.labels import label, name
 
 ENDS = {
     "length": "reached its limit of new tokens", "stop": "met a stop text", "eos": "ended by itself",
@@ -48,8 +52,45 @@ def margin(value: float | None) -> str:
     return "not recorded" if value is None else f"{value:.5f} nats" if value < 0.01 else f"{value:.2f} nats"
 
 
+def other_target(one: Run, other: Run) -> str:
+    """That two runs with the same text name other targets; empty where they do not."""
+    names = name(one.header.target.name), name(other.header.target.name)
+    return "" if names[0] == names[1] else f" Their targets differ: {names[0]} and {names[1]}."
+
+
 def parting_lines(found: Parting, runs: tuple[Run, Run], titles: tuple[str, str]) -> list[str]:
     """Position, tokens and margins, a line each; plain text."""
     lines = [f"{title}: {token(run, number)}; margin of the target's best token over its second: {margin(value)}"
              for title, run, number, value in zip(titles, runs, found.tokens, found.margins, strict=True)]
     return [*lines, f"Rounding can swap tokens that are closer than {found.limit:g} nats in these number types."]
+
+
+# --- many prompts ---------------------------------------------------------------------------------------------------
+
+
+def speed_reading(rows: Sequence[Row]) -> str:
+    """Which of the policies is the fastest; all of them were measured against plain decoding."""
+    best = max(rows, key=lambda row: row.over_plain.median)
+    ratio = f"{best.over_plain.median:.2f} times plain decoding"
+    if best.over_plain.median < 1:
+        return f"None is as fast as plain decoding. {name(best.policy)} comes closest: {ratio}."
+    return f"{name(best.policy)} is the fastest: {ratio}."
+
+
+def time_reading(rows: Sequence[Row]) -> str:
+    """Which phase takes most of a round under how many policies; all of them have times."""
+    longest = Counter(max(row.phases, key=row.phases.get) for row in rows)
+    if len(longest) == 1:
+        return f"The phase that takes most of a round is {name(*longest)}, under every policy."
+    told = ", ".join(f"{name(phase)} under {number}" for phase, number in longest.most_common())
+    return f"The phase that takes most of a round, of {len(rows)} policies: {told}."
+
+
+def map_reading(rows: Sequence[Row]) -> str:
+    """Where the best median of a policy and a category stands."""
+    found = [row for row in rows if row.over_plain]
+    if not found:
+        return "No category was measured against plain decoding."
+    best = max(found, key=lambda row: row.over_plain.median)
+    return (f"The median of each category. The highest is {best.over_plain.median:.2f} times plain decoding, with "
+            f"{name(best.policy)} on {name(best.category) or '(no category)'}.")

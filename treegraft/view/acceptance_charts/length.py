@@ -7,10 +7,11 @@ from collections import defaultdict
 import plotly.graph_objects as go
 
 from treegraft.analysis.reached import Judged, Place, RoundRow
-from treegraft.analysis.trend import Trend, trend
+from treegraft.analysis.trend import CERTAIN, Trend, trend
 from treegraft.view.acceptance_charts.say import count, of, rounded
 from treegraft.view.charts import Chart, Theme, pattern, series_color, upright
 from treegraft.view.palette import COLORS
+from treegraft.view.scheduler_words import number
 
 OUTCOMES = ("whole depth", "part of it", "nothing")
 """How far down its verified tree a round accepted."""
@@ -53,16 +54,17 @@ def draft_lengths(found: Judged, theme: Theme) -> Chart:
         if row.length:
             places[row.length, outcome(row)].append(row.place)
     lengths = sorted({length for length, _ in places})
+    depths = list(map(str, lengths))
     figure = go.Figure()
     for place, name in enumerate(OUTCOMES):
         held = [len(places.get((length, name), ())) for length in lengths]
-        figure.add_bar(x=lengths, y=held, name=f"Accepted {name}", marker=pattern((0, 2, 7)[place], theme),
+        figure.add_bar(x=depths, y=held, name=f"Accepted {name}", marker=pattern((0, 2, 7)[place], theme),
                        customdata=[f"{length} deep, accepted {name}" for length in lengths], hoverinfo="text",
                        hovertext=[f"{length} deep, accepted {name}: "
                                   + of(number, sum(found.summary.by_draft_length[length]), "rounds of that depth")
                                   for length, number in zip(lengths, held, strict=True)])
     upright(figure, theme, x="Depth of the verified tree", y="Rounds")
-    figure.update_xaxes(dtick=1 if len(lengths) < 16 else None)
+    figure.update_xaxes(type="category", categoryorder="array", categoryarray=depths)
     rows = [{"Depth of the tree": length, "Rounds": sum(histogram),
              "Mean accepted": round(sum(j * n for j, n in enumerate(histogram)) / sum(histogram), 2),
              **{f"{j} accepted": histogram[j] if j < len(histogram) else 0
@@ -82,7 +84,7 @@ def _lengths_reading(found: Judged, lengths: list[int], places: dict[tuple[int, 
 
 
 def positions(found: Judged, theme: Theme) -> Chart:
-    """Accepted tokens a round along the text, with the fitted line."""
+    """Accepted tokens a round along the text, with the fitted line where they show a trend."""
     fitted = trend(found.rounds)
     parts, last = fitted.parts, fitted.parts[-1].high if fitted.parts else 0
     names = [f"Tokens {part.low} to {part.high - 1}" if part.high - part.low > 1 else f"Token {part.low}"
@@ -92,7 +94,7 @@ def positions(found: Judged, theme: Theme) -> Chart:
         width=[0.94 * (part.high - part.low) for part in parts], marker=pattern(0, theme), customdata=names,
         hoverinfo="text", hovertext=[f"{name}: {part.accepted:.2f} accepted a round, {count(len(part.places), 'round')}"
                                      for name, part in zip(names, parts, strict=True)]))
-    if fitted.slope is not None and fitted.start is not None:
+    if fitted.verdict in ("falls", "rises"):
         ends = parts[0].low, last
         figure.add_scatter(x=ends, y=[fitted.start + fitted.slope * end for end in ends], mode="lines",
                            name="Line through all rounds", hoverinfo="skip",
@@ -106,10 +108,11 @@ def positions(found: Judged, theme: Theme) -> Chart:
 
 
 def _trend_reading(fitted: Trend) -> str:
-    if fitted.slope is None or fitted.error is None:
+    if fitted.verdict == "unknown":
         return f"{count(fitted.rounds, 'round')} are too few to tell a trend along the text."
-    line = f"{100 * fitted.slope:+.2f} accepted a round per 100 tokens, give or take {100 * fitted.error:.2f}"
-    return {"level": f"No trend along the text that {count(fitted.rounds, 'round')} could show: {line}.",
+    slope, low, high = (number(100 * value, "+.2f") for value in (fitted.slope, fitted.low, fitted.high))
+    line = f"{slope} accepted a round per 100 tokens, {CERTAIN:.0%} range {low} to {high}"
+    return {"level": f"No trend along the text that {count(fitted.rounds, 'round')} could show: {line}, with 0 in it.",
             "falls": f"Acceptance falls along the text: {line}. A drafter whose context or positions go wrong looks "
                      "like this; so does a text that gets harder.",
             "rises": f"Acceptance rises along the text: {line}."}[fitted.verdict]

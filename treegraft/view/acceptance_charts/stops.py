@@ -11,7 +11,7 @@ from treegraft.view.acceptance_charts.say import of, percent, rounded
 from treegraft.view.charts import Chart, Theme, lying, pattern, series_color, upright
 
 FEW = 5
-"""Rounds below which a conditional acceptance is not worth a word."""
+"""Rounds, or tokens of a kind, below which their share is not worth a word."""
 
 
 def depths(found: Judged, theme: Theme) -> Chart:
@@ -57,8 +57,8 @@ def _depths_reading(rows: list[Depth]) -> str:
                     f"{of(worst.accepted, worst.reached, 'that got there')}.")
     short = next((row for row in rows if row.proposed < row.rounds), None)
     if short:
-        reading += (f" From depth {short.depth} on some rounds had drafted nothing ({short.proposed} of {short.rounds} "
-                    "had), which lowers both shares.")
+        reading += (f" From depth {short.depth} on not every round had a draft ({short.proposed} of {short.rounds} had "
+                    f"one at depth {short.depth}), which can lower both shares.")
     return reading
 
 
@@ -92,9 +92,18 @@ def token_kinds(kinds: list[KindRow], theme: Theme) -> Chart:
 def _kinds_reading(kinds: list[KindRow]) -> str:
     accepted, rejected = sum(row.accepted for row in kinds), sum(row.rejected for row in kinds)
     reading = f"The target judged {accepted + rejected:,} drafted nodes and accepted {accepted:,}."
-    known = [row for row in kinds if row.wanted >= FEW and row.covered is not None]
-    if len(known) > 1:
-        best, worst = (pick(known, key=lambda row: row.covered) for pick in (max, min))
-        reading += (f" Of the text, drafts found most of kind {best.kind} ({percent(best.covered)} of {best.wanted}) "
-                    f"and least of kind {worst.kind} ({percent(worst.covered)} of {worst.wanted}).")
-    return reading
+    known = [row for row in kinds if row.wanted >= FEW]
+    if len(known) < 2:
+        return reading
+    most, least = (pick(row.covered for row in known) for pick in (max, min))
+    reading += (f" Of the text, drafts found {percent(most)} of each kind" if most == least else
+                f" Of the text, drafts found most of kind {_of_kinds(known, most)}, least of kind "
+                f"{_of_kinds(known, least)}")
+    left_out = f". Kinds with fewer than {FEW} tokens are left out here" if len(known) < len(kinds) else ""
+    return f"{reading}{left_out}."
+
+
+def _of_kinds(kinds: list[KindRow], covered: float) -> str:
+    """The kinds of which drafts found this share: ties are all named."""
+    return " and ".join(f"{row.kind} ({percent(row.covered)} of {row.wanted})" for row in kinds
+                        if row.covered == covered)
