@@ -281,7 +281,8 @@ class Ticker:
         if self.prompts == len(prompt.turns) == 1:
             console().print(Text(visible(run.text, keep=RUNNING_TEXT)))
         turn = f", turn {run.header.turn + 1}" if len(prompt.turns) > 1 else ""
-        status = "" if run.end.status == "speculating" else "; ".join([f" ({run.end.status}", *run.end.notes]) + ")"
+        known = [] if run.end.status == "speculating" else [run.end.status]
+        status = f" ({'; '.join([*known, *run.end.notes])})" if known or run.end.notes else ""
         self._line(f"{prompt.id}{turn}: {tally}, ended: {run.end.reason}{status}")
 
     def skip(self, prompt: Prompt, problem: str) -> None:
@@ -375,12 +376,13 @@ def whatif(
     run: Annotated[int | None, typer.Option(help="Only this run of the trace, from 0.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
-    """Replay a trace under other settings: lengths, rounds and calls exactly, times by the measured curves.
+    """Replay a trace under other settings: lengths, rounds and calls exactly (of a float32 recording), times by the
+    measured curves.
 
     Record with --level dense (exhaustive for thresholds and other calls) first.
     """
     from treegraft.analysis.recorded import NotRecorded
-    from treegraft.analysis.sweep import as_dict, setting_of, sweep, values_of
+    from treegraft.analysis.sweep import as_dict, caveats, setting_of, sweep, values_of
     from treegraft.analysis.whatif import policy_of
     from treegraft.scheduler.files import SchedulerError, load
     from treegraft.view.tables import run_title
@@ -407,6 +409,8 @@ def whatif(
         return
     screen.print(run_title(runs[0]))
     screen.print(sweep_table(outcomes))
+    for caveat in caveats(runs):
+        screen.print(caveat, style="dim", markup=False, highlight=False)
 
 
 @app.command()

@@ -9,6 +9,7 @@ from tests.analysis.recordings import NAMES, PROMPTS, made_scheduler, recorded
 from treegraft.analysis.costs import microseconds
 from treegraft.analysis.known import output_logprobs
 from treegraft.analysis.recorded import NotRecorded
+from treegraft.analysis.sweep import caveats
 from treegraft.analysis.whatif import WhatIf, change, policy_of
 from treegraft.policies import Chain, Eagle2, Lookup, TreeGraft
 from treegraft.scheduler.choices import every_choice
@@ -218,12 +219,14 @@ def test_noise_in_the_last_point_makes_no_time_negative():
 
 def test_in_low_precision_replays_are_estimates(run):
     assert WhatIf(run).counted == "replayed exactly"
+    assert caveats([run]) == []
     run = Run(msgspec.convert(msgspec.to_builtins(run.header), records.Header), run.pieces, run.prefill, run.records,
               run.end, run.probes)
     run.header.target.dtype = "bfloat16"
     whatif = WhatIf(run)
     assert whatif.counted == "estimated"
     assert "in bfloat16" in whatif.inexact and "give the recorded rounds" in whatif.inexact
+    assert caveats([run, run]) == [whatif.inexact]
 
 
 def test_what_only_copies_is_replayed_exactly_in_any_precision():

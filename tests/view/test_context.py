@@ -38,13 +38,13 @@ def test_of_a_long_context_only_what_is_near_is_given():
     context = run_view(run)["context"]
     assert context["prompt"] == 5000
     assert context["segments"][0][0] == 0
-    assert len(positions(context)) == AROUND + 1
+    assert len(positions(context)) == 2 + AROUND + 1
 
 
 def test_the_size_of_the_context_costs_nothing():
     run = example()
     run.records[0].context = 2**53
-    assert positions(run_view(run)["context"]).keys() == {*range(AROUND + 1)} & {*range(3)}
+    assert positions(run_view(run)["context"]).keys() == {0, 1, 2}
 
 
 @given(runs(min_rounds=1, max_rounds=8), st.integers(0, 30), st.integers(0, 30))

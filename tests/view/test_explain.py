@@ -73,7 +73,7 @@ def test_events_and_the_round():
     assert [words(explain.event(event)) for event in round.record.events] == [
         "small extends 1 node by 2 new tokens.",
         "small extends 1 node by 2 new tokens.",
-        "lookup copies 1 token; the longest match is 4 tokens long.",
+        "lookup copies 1 token; the longest match is 2 tokens long.",
         "small extends 1 node by 2 new tokens.",
         "lookup copies 1 token; the longest match is 1 token long.",
         "The best 5 of 8 drafted tokens go to the target; the last of them has a score of −1.50 nats.",

@@ -23,7 +23,7 @@ def test_the_columns_of_a_round_by_hand():
     assert round["logprob"] == [None, -40_000, -120_000, -10_000, -250_000, -5_000, None, None, None]
     assert round["born"] == [-1, 0, 0, 1, 1, 2, 3, 3, 4]
     assert round["ranks"] == {1: 0, 2: 1, 3: 0, 4: 1}
-    assert round["copied"] == {5: [4, 0], 8: [1, None]}
+    assert round["copied"] == {5: [2, 2], 8: [1, None]}
     assert round["walk"][1] == [[IS, WAS], [-10_000, -250_000], 30_000]
     assert round["stubs"] == [[0, 300, 3, [6, 7, 8]]]
     assert (round["bonus"]["token"], round["bonus"]["parent"]) == (BLUE, 3)

@@ -6,6 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +96,15 @@ def sweep(runs: Iterable[Run], values: Mapping[str, Sequence[Any]], scheduler: S
         on_step(done, len(combinations))
         outcomes.append(outcome(whatifs, settings))
     return outcomes
+
+
+def caveats(runs: Iterable[Run]) -> list[str]:
+    """Why replays of some of the runs are estimates, each reason once."""
+    found = []
+    for run in runs:
+        with suppress(NotRecorded):
+            found.append(WhatIf(run).inexact)
+    return [*filter(None, dict.fromkeys(found))]
 
 
 def outcome(whatifs: Sequence[WhatIf], settings: Mapping[str, Any]) -> Outcome:

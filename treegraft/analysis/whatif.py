@@ -428,8 +428,8 @@ def why_inexact(run: Run, drafters: Iterable[Drafter], replayed: Replay) -> str:
         f"The recording took {len(recorded)} rounds with {sum(nodes for _, nodes in recorded)} verified nodes; its own "
         f"settings, replayed, take {len(rounds)} with {replayed.nodes}.")
     if rounded:
-        return (f"Replays are estimates here: in {dtype} a drafter's scores depend a little on how many tokens it reads "
-                f"at once. {gap} Recorded with --dtype float32, replays are exact.")
+        return (f"Replays are estimates here: in {dtype} a drafter's scores depend a little on how many tokens it "
+                f"reads at once. {gap} Recorded with --dtype float32, replays are exact.")
     return f"Replays are estimates here: the trace's drafters do not lead to the rounds that it holds. {gap}"
 
 

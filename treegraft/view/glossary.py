@@ -74,8 +74,8 @@ TERMS = {
     "sibling": "A node with the same parent.",
     "skip": "A layer that uses the weak drafter and leaves the strong one alone.",
     "speculative decoding": "Guessing several tokens cheaply and letting the target check them in one forward pass.",
-    "stage": "Which gate stopped drafting, and so how many of the budget's places go to retrieved tokens. Graft's stages"
-             " d0, d1 and d5 are named after layers, counted from 0.",
+    "stage": "Which gate stopped drafting, and so how many of the budget's places go to retrieved tokens. Graft's"
+             " stages d0, d1 and d5 are named after layers, counted from 0.",
     "strong drafter": "The expensive one of a policy's drafters; it runs a model and guesses better.",
     "successors": "A drafter that keeps for each token a row of the tokens that followed it, best first.",
     "target": "The model whose output must be preserved. It verifies what the drafters propose.",
