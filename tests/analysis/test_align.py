@@ -174,7 +174,7 @@ def test_without_margins_there_is_no_verdict():
 
 
 def test_a_branch_says_what_it_has_in_common_with_its_run():
-    run = make_run(Random(3), rounds=3)
+    run = make_run(Random(3), [(2, 3)] * 3)
     held = [*run.output[:2], 1 + max(run.output)]
     other = copy.copy(run)
     other.header = copy.copy(run.header)
@@ -187,7 +187,7 @@ def test_a_branch_says_what_it_has_in_common_with_its_run():
 
 
 def test_tokens_of_the_same_number_may_stand_for_other_texts():
-    run = make_run(Random(3), rounds=1)
+    run = make_run(Random(3), [(2, 3)])
     other = copy.copy(run)
     other.pieces = dict(run.pieces)
     assert not align.other_tokens(run, other)
