@@ -90,10 +90,10 @@ def show_numbers(sides: Sequence[Side]) -> None:
     heading("Numbers")
     titles = [side.title for side in sides]
     table = numbers([summary_of(side.run, side.opened.key) for side in sides], titles)
-    formats = {"tau": "%.2f", "tokens/s": "%.2f", "x plain": "%.2f"}
+    formats = {"tau": "%.2f", "tokens/s": "%.2f", "against plain": "%.2f"}
     st.dataframe(table, hide_index=True, column_config={
         name: st.column_config.NumberColumn(help=text, format=formats.get(name)) for name, text in HELP.items()})
-    if table["x plain"].isna().any():
+    if table["against plain"].isna().any():
         st.caption("No ratio where plain decoding was not measured together with the run, as `treegraft compare` does. "
                    "A recording of the same prompt with the policy plain, chosen above, shows its tokens/s here.")
     apart = differing([settings(side.run) for side in sides], titles)

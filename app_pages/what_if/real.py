@@ -22,7 +22,7 @@ from treegraft.analysis.agreement import first_difference
 from treegraft.analysis.cost_profile import CostProfile
 from treegraft.analysis.text import visible
 from treegraft.analysis.whatif import Origin, Replay, WhatIf, change
-from treegraft.analysis.whatif_numbers import tokens_per_second
+from treegraft.analysis.whatif_numbers import decode_speed, tokens_per_second
 from treegraft.branch import BranchError, as_recorded, other_dtype, why_not
 from treegraft.live import LiveRun, Request, Worker
 from treegraft.settings import SettingError
@@ -92,11 +92,10 @@ def predicted(whatif: WhatIf, replay: Replay) -> dict[str, float | None]:
 
 def outcome(run: Run) -> dict[str, float | None]:
     """The same, as it came out."""
-    time = sum(record.times.get("total", 0) for record in run.records)
     accepted = sum(round.accepted for round in run.rounds)
     nodes = sum(len(round.event("verify").order) - 1 for round in run.rounds)
     return {"tau": 1 + accepted / max(1, len(run.rounds)), "rounds": len(run.rounds), "verified nodes": nodes,
-            "tokens/s": (len(run.output) - 1) * 1e6 / time if time else None}
+            "tokens/s": decode_speed(run)}
 
 
 def show_work(work: Worker, live: bool) -> None:

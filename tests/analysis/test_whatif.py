@@ -225,7 +225,8 @@ def test_in_low_precision_replays_are_estimates(run):
     run.header.target.dtype = "bfloat16"
     whatif = WhatIf(run)
     assert whatif.counted == "estimated"
-    assert "in bfloat16" in whatif.inexact and "give the recorded rounds" in whatif.inexact
+    assert "in bfloat16" in whatif.inexact
+    assert "give the recorded rounds" in whatif.inexact
     assert caveats([run, run]) == [whatif.inexact]
 
 

@@ -38,7 +38,7 @@ def test_numbers_are_those_of_the_summary(demos):
     assert list(found["rounds"]) == [len(run.rounds) for run in demos]
     assert found["tau"][1] == 1
     assert found["tokens/s"][0] == pytest.approx(len(demos[0].output) * 1e6 / demos[0].end.microseconds)
-    assert found["x plain"][0] == summary(demos[0]).speedup
+    assert found["against plain"][0] == summary(demos[0]).speedup
 
 
 def test_stretches_name_rounds_and_lengths(demos):

@@ -213,6 +213,8 @@ def test_the_sweep_shows_the_bounds_and_the_recorded_threshold(values, measure):
     assert len({trace.line.dash for trace in figure.data[1:]}) == 3
     assert figure.layout.shapes[0].x0 == found.recorded == 0.0
     assert f"{found.best[0].tokens_per_second:.1f} tokens/s" in swept(found)
+    assert f"Measured, the run itself came to {found.measured:.1f}" in swept(found)
+    assert "Measured" not in swept(dataclasses.replace(found, measured=None))
     for own in found.thresholds:
         said = swept(dataclasses.replace(found, recorded=own))
         inside = found.best[1] <= own <= found.best[2]

@@ -13,6 +13,7 @@ from treegraft.analysis.decisions import decisions
 from treegraft.analysis.recorded import NotRecorded
 from treegraft.analysis.sweep import Outcome, outcome
 from treegraft.analysis.whatif import WhatIf
+from treegraft.analysis.whatif_numbers import decode_speed
 from treegraft.policies import TreeGraft
 from treegraft.scheduler.endpoints import ENDPOINTS
 from treegraft.scheduler.features import FEATURES
@@ -31,13 +32,15 @@ LIMITS = next((one.low, one.high) for one in settings_of(TreeGraft) if one.name 
 @dataclass(frozen=True)
 class Sweep:
     """Outcomes at ascending thresholds in milliseconds, and `bounds` by name: never, always, and the oracle where the
-    values are known. `recorded` is the run's own threshold, None where no scheduler decided. `inexact` is that of the
-    replays, empty where what they count is exact."""
+    values are known. `recorded` is the run's own threshold, None where no scheduler decided, `measured` the tokens/s of
+    its rounds, None where no times were recorded. `inexact` is that of the replays, empty where what they count is
+    exact."""
 
     thresholds: Sequence[float]
     outcomes: Sequence[Outcome]
     bounds: dict[str, Outcome]
     recorded: float | None
+    measured: float | None
     inexact: str
 
     @property
@@ -74,7 +77,8 @@ def sweep(whatif: WhatIf, values: Values | None = None) -> Sweep:
     bounds = {name: replayed(whatif, schedule=name) for name in ENDPOINTS}
     if values:
         bounds["oracle"] = Outcome({}, [values.oracle])
-    return Sweep(thresholds, [replay(one) for one in thresholds], bounds, recorded, whatif.inexact)
+    return Sweep(thresholds, [replay(one) for one in thresholds], bounds, recorded,
+                 decode_speed(whatif.run), whatif.inexact)
 
 
 def replayed(whatif: WhatIf, **settings: str | float) -> Outcome:

@@ -8,6 +8,7 @@ from treegraft.analysis.cost_profile import CostProfile, milliseconds, plain_mil
 from treegraft.analysis.metrics import Summary
 from treegraft.analysis.whatif import Origin, Replay, WhatIf
 from treegraft.policies.plain import Plain
+from treegraft.trace.runs import Run
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def numbers(whatif: WhatIf, counts: Summary, before: Replay, after: Replay, prof
     against_plain = Number("against plain", counts.speedup, *ratios, "estimated")
     return [
         count("tau", counts.tau, "tau", 2),
-        Number("tokens/s", decode_speed(whatif, counts), *rates, "estimated"),
+        Number("tokens/s", decode_speed(whatif.run), *rates, "estimated"),
         *([] if whatif.policy.name == Plain.name else [against_plain]),
         Number("rounds", counts.rounds, len(before.rounds), len(after.rounds), whatif.counted, 0),
         count("verified nodes", counts.drafted, "nodes"),
@@ -60,10 +61,10 @@ def tokens_per_second(whatif: WhatIf, replay: Replay, profile: CostProfile) -> f
     return (replay.tokens - 1) * 1000 / time if time else None
 
 
-def decode_speed(whatif: WhatIf, counts: Summary) -> float | None:
-    """Measured speed of the rounds, the reading of the prompt left out."""
-    time = sum(record.times.get("total", 0) for record in whatif.run.records)
-    return (counts.tokens - 1) * 1e6 / time if time else None
+def decode_speed(run: Run) -> float | None:
+    """Measured tokens/s of the rounds, the reading of the prompt left out."""
+    time = sum(record.times.get("total", 0) for record in run.records)
+    return (len(run.output) - 1) * 1e6 / time if time else None
 
 
 def calls_of(whatif: WhatIf) -> int:

@@ -20,7 +20,7 @@ def numbers(summaries: Sequence[Summary], titles: Sequence[str]) -> pd.DataFrame
     return pd.DataFrame([{
         "recording": title, "tau": found.tau, "rounds": found.rounds, "tokens": found.tokens, "nodes": found.drafted,
         "draft forwards": sum(model.forwards for model in found.models if model.name != "target"),
-        "tokens/s": found.speed.tokens_per_second, "x plain": found.speedup,
+        "tokens/s": found.speed.tokens_per_second, "against plain": found.speedup,
     } for found, title in zip(summaries, titles, strict=True)])
 
 
@@ -28,7 +28,7 @@ HELP = {
     "tau": DEFINITIONS["tau"], "rounds": DEFINITIONS["rounds"], "tokens": DEFINITIONS["tokens"],
     "nodes": "Draft nodes that the target verified, roots not counted.",
     "draft forwards": "Forwards of all drafters that run a model.",
-    "tokens/s": DEFINITIONS["tokens/s"], "x plain": DEFINITIONS["speedup"],
+    "tokens/s": DEFINITIONS["tokens/s"], "against plain": DEFINITIONS["speedup"],
 }
 """What the columns of `numbers` mean."""
 

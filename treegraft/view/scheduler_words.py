@@ -94,7 +94,10 @@ def swept(found: Sweep) -> str:
         own = found.outcomes[found.thresholds.index(found.recorded)].tokens_per_second
         said += f", against {own:.1f} at the recorded {found.recorded:g} ms"
     bounds = ", ".join(f"{title} {one.tokens_per_second:.1f}" for title, one in found.bounds.items())
-    return f"{said}. For comparison: {bounds}."
+    own = "" if found.recorded is None or found.measured is None else (
+        f" Measured, the run itself came to {found.measured:.1f}: the estimates rest on single forwards that were timed "
+        "before it.")
+    return f"{said}. For comparison: {bounds}.{own}"
 
 
 def sweep_rows(found: Sweep) -> Iterator[dict[str, Any]]:
