@@ -218,7 +218,7 @@ def test_the_sweep_shows_the_bounds_and_the_recorded_threshold(values, measure):
     for own in found.thresholds:
         said = swept(dataclasses.replace(found, recorded=own))
         inside = found.best[1] <= own <= found.best[2]
-        assert ("ms is as fast" in said, f"at the recorded {own:g} ms" in said) == (inside, not inside)
+        assert ("ms is as fast" in said, f"at the recorded {own:g} ms".replace("-", "−") in said) == (inside, not inside)
     rows = list(sweep_rows(found))
     assert len(rows) == len(found.outcomes) + 3
     assert rows[0]["Threshold (ms)"] == "never"

@@ -83,16 +83,17 @@ def judged(found: Verdict) -> str:
 def swept(found: Sweep) -> str:
     """What a threshold sweep says."""
     best, low, high = found.best
-    where = f"at thresholds from {low:.1f} to {high:.1f} ms" if high > low else f"at a threshold of {low:.1f} ms"
+    ends = [number(end, ".1f") for end in (low, high)]
+    where = f"at thresholds from {ends[0]} to {ends[1]} ms" if high > low else f"at a threshold of {ends[0]} ms"
     where += ", where it never calls" if best.total("calls") == 0 else ""
     if best.tokens_per_second is None:
         return f"The most tokens a round, {best.tau:.2f}, come {where}."
     said = f"Fastest {where}: {best.tokens_per_second:.1f} tokens/s"
     if found.recorded is not None and low <= found.recorded <= high:
-        said += f"; the recorded {found.recorded:g} ms is as fast"
+        said += f"; the recorded {number(found.recorded, 'g')} ms is as fast"
     elif found.recorded is not None:
         own = found.outcomes[found.thresholds.index(found.recorded)].tokens_per_second
-        said += f", against {own:.1f} at the recorded {found.recorded:g} ms"
+        said += f", against {own:.1f} at the recorded {number(found.recorded, 'g')} ms"
     bounds = ", ".join(f"{title} {one.tokens_per_second:.1f}" for title, one in found.bounds.items())
     own = "" if found.recorded is None or found.measured is None else (
         f" Measured, the run itself came to {found.measured:.1f}: the estimates rest on single forwards that were timed "
