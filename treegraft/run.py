@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from treegraft.analysis.costs import microseconds
+from treegraft.analysis.text import is_unicode
 from treegraft.calibration import CalibrationError, calibrated
 from treegraft.drafters.base import Drafter
 from treegraft.engine import decode, prefill
@@ -23,7 +24,7 @@ from treegraft.models import Pair
 from treegraft.models.cache import COST_CONTEXT
 from treegraft.models.sampler import Sampler
 from treegraft.models.target import Target
-from treegraft.models.tokenizer import encode_prompt, is_unicode, piece_bytes
+from treegraft.models.tokenizer import encode_prompt, piece_bytes
 from treegraft.policies.base import Constants, Policy
 from treegraft.probes import take_probes
 from treegraft.recorder import Recorder

@@ -417,28 +417,28 @@ def test_a_race_shows_the_lane_of_plain_decoding_and_the_measured_ratio(fake):
     assert lane["times"] == sorted(lane["times"])
 
 
-@pytest.mark.parametrize(("margin", "words"), [
-    (40_000, ["nearly tied there (0.40 nats)", "rounding in bfloat16"]), (200_000, ["(2.00 nats)", "report this"])])
-def test_a_race_whose_texts_part_says_where_and_why(fake, margin, words):
-    fake.source, fake.plain_source = parted(margin, "bfloat16")
+def raced(fake) -> tuple[AppTest, live.LiveRun]:
+    """The page after a race, and its run."""
     fake.free = True
     app = opened()
     app.checkbox(key="race").check().run()
     run = recording(app)
     wait_until(lambda: run.snapshot().state == "finished")
-    app.run()
+    return app.run(), run
+
+
+@pytest.mark.parametrize(("margin", "words"), [
+    (40_000, ["nearly tied there (0.40 nats)", "rounding in bfloat16"]), (200_000, ["(2.00 nats)", "report this"])])
+def test_a_race_whose_texts_part_says_where_and_why(fake, margin, words):
+    fake.source, fake.plain_source = parted(margin, "bfloat16")
+    app, run = raced(fake)
     [told] = [one.value.replace("\\", "") for one in app.info]
     assert f"part at position {len(run.snapshot().plain.output) - 1}, where plain decoding wrote" in told
     assert all(word in told for word in words)
 
 
 def test_a_race_whose_texts_are_drawn_or_the_same_says_nothing(fake):
-    fake.free = True
-    app = opened()
-    app.checkbox(key="race").check().run()
-    run = recording(app)
-    wait_until(lambda: run.snapshot().state == "finished")
-    app.run()
+    app, _ = raced(fake)
     assert not app.info
     fake.source, fake.plain_source = parted(40_000, "bfloat16")
     button(app, "New run").click().run()

@@ -39,6 +39,14 @@ def test_fates_with_their_numbers(node, told):
     assert fate(node) == told
 
 
+def test_a_tie_is_told_as_one():
+    explain = Explainer(example().rounds[0])
+    explain.logprob[4] = explain.logprob[3]  # “ was” as likely as “ is”, which has the lower id
+    assert words(explain.node(4)[1]) == (
+        "Rejected: after “ sky” the target found it and “ is” exactly as likely, p = 0.905; of equals it takes the token"
+        " with the lower id.")
+
+
 def test_what_was_pruned_for_the_sake_of_its_parent():
     # Without node 1 its child 3 cannot be kept, though it ranks second.
     run = example(Prune(budget=2, rule="score", kept=[0, 2, 5]))

@@ -120,3 +120,12 @@ def _escape(letter: str) -> str:
     code = ord(letter)
     return known.get(letter) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000
                                  else f"\\U{code:08x}")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether the text can be written as UTF-8: Python strings may hold halves of characters, as from "\\ud83d"."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerBase
 
+from treegraft.analysis.text import is_unicode
 from treegraft.models.errors import PromptError
 
 SHOWN_DIFFERENCES = 3
@@ -179,15 +180,6 @@ def check_messages(messages: Messages) -> None:
                               '{"role": "user", "content": "Hello"}.')
     if not messages[-1]["content"].strip():
         raise PromptError("The last message is empty. Give some text.")
-
-
-def is_unicode(text: str) -> bool:
-    """Whether the text can be written as UTF-8: Python strings may hold halves of characters, as from "\\ud83d"."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def encode(tokenizer: PreTrainedTokenizerBase, text: str, special: bool) -> tuple[list[int], str]:

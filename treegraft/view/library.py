@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from treegraft.analysis.text import visible
+from treegraft.analysis.text import is_unicode, visible
 from treegraft.home import recordings
 
 DEMOS = Path(__file__).parents[2] / "assets" / "demo"
@@ -53,13 +53,4 @@ def changed_at(path: Path) -> float:
 
 def _traces_in(folder: Path) -> list[Path]:
     return [path for ending in ENDINGS for path in folder.glob(f"*{ending}")
-            if path.is_file() and _can_be_linked(path.name)]
-
-
-def _can_be_linked(name: str) -> bool:
-    """Whether a file's name is text; one of other bytes can stand in no address and on no page."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+            if path.is_file() and is_unicode(path.name)]  # other names can stand in no address and on no page
